@@ -1,0 +1,473 @@
+/* TensorPlay: build a graph of tensor expressions, evaluate it, copy nothing
+ * that need not be copied.
+ *
+ *   tp_graph *g = tp_graph_create(NULL);
+ *   tp_tensor *x = tp_arange(g, TP_F32, 0, 1, 6);
+ *   tp_tensor *y = tp_transpose(tp_reshape(x, TP_DIMS(2, 3)), 0, 1);
+ *   if (tp_eval(y) == TP_OK) ... ((const float *)tp_data(y))[i] ...
+ *   tp_graph_destroy(g);
+ *
+ * In the order in which a user meets it: values, contexts and graphs, leaves,
+ * views, elementwise ops, reductions, products, evaluation, results, errors,
+ * copies and dumps.
+ *
+ * What holds everywhere:
+ *  - Building computes nothing. Shapes, strides and dtypes of a node can be asked
+ *    for as soon as it is built; wrong shapes are refused there.
+ *  - A graph owns its tensors; they need no release. Nested calls leak nothing.
+ *  - A builder that fails returns NULL, a builder that receives NULL returns NULL;
+ *    the first cause stays in the graph (tp_graph_error) and tp_eval returns it.
+ *  - Nothing here aborts, exits, prints or raises a signal.
+ *  - A graph and its tensors belong to one thread at a time; contexts and storages
+ *    may be shared between threads.
+ */
+#ifndef TENSORPLAY_H
+#define TENSORPLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TP_API __attribute__((visibility("default")))
+#else
+#define TP_API
+#endif
+/* A function that adds a node; the build derives from these lines the macros that
+ * record the caller's file and line (call_sites.h; TP_NO_CALL_SITES switches off). */
+#define TP_OP TP_API tp_tensor *
+
+#define TP_VERSION "0.1.0"
+
+/* ---- Values -------------------------------------------------------------- */
+
+/* Largest number of dims of a tensor. */
+#define TP_MAX_RANK 16
+
+typedef enum tp_status {
+#define STATUS(ENUM, name, meaning) TP_##ENUM,
+#include "tensorplay/status.def"
+#undef STATUS
+} tp_status;
+
+typedef enum tp_dtype {
+#define DTYPE(ENUM, name, storage, compute, kind, bytes) TP_##ENUM,
+#include "tensorplay/dtypes.def"
+#undef DTYPE
+    TP_DTYPE_COUNT
+} tp_dtype;
+
+/* Why a copy is kept or went (tensorplay/reasons.def). */
+typedef enum tp_reason {
+    TP_REASON_NONE,
+#define REASON(ENUM, kept, meaning) TP_REASON_##ENUM,
+#include "tensorplay/reasons.def"
+#undef REASON
+    TP_REASON_COUNT
+} tp_reason;
+
+/* Where element (i0, i1, ...) lies: offset + sum of stride[d] * i_d, in elements of
+ * the tensor's dtype. Stride 0 repeats, a negative stride runs backwards; the
+ * stride of a dim of size 1 has no meaning. */
+typedef struct tp_view {
+    int ndim;
+    int64_t offset;
+    int64_t shape[TP_MAX_RANK];
+    int64_t stride[TP_MAX_RANK];
+} tp_view;
+
+typedef struct tp_context tp_context;
+typedef struct tp_graph tp_graph;
+typedef struct tp_tensor tp_tensor;
+
+/* A list of dims as two arguments (count, pointer): tp_reshape(x, TP_DIMS(2, -1)). */
+#define TP_DIMS(...)                                                                               \
+    (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+
+/* Name of a status, dtype or reason ("E_SHAPE" is "shape", TP_F32 "f32", ...); a value
+ * outside the enum gives "unknown". */
+TP_API const char *tp_status_name(tp_status status);
+TP_API const char *tp_dtype_name(tp_dtype dtype);
+TP_API const char *tp_reason_name(tp_reason reason);
+/* The reason as a sentence. */
+TP_API const char *tp_reason_meaning(tp_reason reason);
+/* Bytes of one element; 0 outside the enum. */
+TP_API size_t tp_dtype_size(tp_dtype dtype);
+/* The dtype of a binary operation on a and b.
+ * Gives: true and *result; false where no type holds both (u64 with a signed integer). */
+TP_API bool tp_dtype_promote(tp_dtype a, tp_dtype b, tp_dtype *result);
+
+/* ---- Contexts: memory, threads, logging ---------------------------------- */
+
+/* Memory for everything the library allocates. alloc gives size_bytes aligned to 64
+ * or NULL; release gets the same size back. Both may be called from several threads. */
+typedef struct tp_allocator {
+    void *(*alloc)(void *user, size_t size_bytes);
+    void (*release)(void *user, void *memory, size_t size_bytes);
+    void *user;
+} tp_allocator;
+
+typedef struct tp_context_options {
+    tp_allocator allocator;          /* alloc NULL: the C library's */
+    size_t memory_limit_bytes;       /* tensors and workspaces together; 0: none */
+    size_t pool_limit_bytes;         /* freed blocks kept for reuse; 0: 1 GiB */
+    int threads;                     /* of the CPU backend; 0: one per core */
+    void (*log)(void *user, const char *line); /* one line, no newline; NULL: silent */
+    void *log_user;
+} tp_context_options;
+
+/* A context with these options (NULL: defaults).
+ * Gives: the context, reference count 1; NULL when memory is out.
+ * Owns: the caller releases it; graphs and storages keep it alive as long as needed. */
+TP_API tp_context *tp_context_create(const tp_context_options *options);
+TP_API void tp_context_release(tp_context *context);
+/* Changes the memory limit; a limit below what is in use refuses further requests. */
+TP_API void tp_context_set_memory_limit(tp_context *context, size_t limit_bytes);
+/* Changes the thread count; 0: one per core. */
+TP_API void tp_context_set_threads(tp_context *context, int threads);
+
+typedef struct tp_memory {
+    size_t used_bytes;   /* held by tensors and workspaces now */
+    size_t peak_bytes;   /* highest used_bytes since creation or tp_context_reset_peak */
+    size_t pooled_bytes; /* freed, kept for reuse */
+} tp_memory;
+TP_API tp_memory tp_context_memory(const tp_context *context);
+TP_API void tp_context_reset_peak(tp_context *context);
+/* Gives pooled blocks back to the allocator. */
+TP_API void tp_context_trim(tp_context *context);
+
+/* ---- Graphs --------------------------------------------------------------- */
+
+/* An empty graph in a context (NULL: a process-wide default context).
+ * Gives: NULL when memory is out. Owns: the caller destroys it, which ends all its
+ * tensors. Cost: a few KiB. */
+TP_API tp_graph *tp_graph_create(tp_context *context);
+TP_API void tp_graph_destroy(tp_graph *graph);
+/* Forgets all nodes, keeps the memory: a loop that builds anew resets. */
+TP_API void tp_graph_reset(tp_graph *graph);
+TP_API int64_t tp_graph_node_count(const tp_graph *graph);
+/* The node with this id, 0 <= id < count, in the order of building; else NULL. */
+TP_API tp_tensor *tp_graph_node(const tp_graph *graph, int64_t id);
+
+/* Switches a pass (or "all") off or on for this graph's evaluations; results stay bit
+ * for bit the same. Fails: TP_E_ARGUMENT for an unknown name. */
+TP_API tp_status tp_graph_set_pass(tp_graph *graph, const char *pass, bool on);
+/* The passes in their order: name of pass i, NULL past the end. */
+TP_API const char *tp_pass_name(int i);
+/* Picks the backend by name, "cpu" (default) or "ref" (plain loops: the oracle).
+ * Fails: TP_E_UNAVAILABLE with the reason. */
+TP_API tp_status tp_graph_set_backend(tp_graph *graph, const char *backend);
+
+/* ---- Facts about a tensor -------------------------------------------------- */
+
+TP_API tp_graph *tp_graph_of(const tp_tensor *x);
+TP_API int64_t tp_id(const tp_tensor *x);
+TP_API tp_dtype tp_dtype_of(const tp_tensor *x);
+TP_API int tp_ndim(const tp_tensor *x);
+/* Size of an axis (negative counts from the end); -1 out of range. */
+TP_API int64_t tp_dim(const tp_tensor *x, int axis);
+TP_API int64_t tp_numel(const tp_tensor *x);
+/* Shape, strides and offset over the storage the tensor aliases, known before anything
+ * runs. A compute node's are row-major with offset 0; strides of size-1 dims are the
+ * row-major values. x NULL gives a 0-d view. */
+TP_API tp_view tp_view_of(const tp_tensor *x);
+/* Whether x lies row-major without gaps. */
+TP_API bool tp_is_contiguous(const tp_tensor *x);
+/* Whether x is a view of another node, and of which: the compute node or leaf whose
+ * bytes it aliases (x itself if it is not a view). */
+TP_API const tp_tensor *tp_base(const tp_tensor *x);
+TP_API bool tp_shares_storage(const tp_tensor *a, const tp_tensor *b);
+/* Name of the operation that makes x: "matmul". */
+TP_API const char *tp_op_name(const tp_tensor *x);
+/* Names x in dumps and errors; the text is copied. Gives x. */
+TP_OP tp_named(tp_tensor *x, const char *name);
+TP_API const char *tp_name(const tp_tensor *x);
+/* Records where x was asked for; called by the macros of call_sites.h. Gives x. */
+TP_API tp_tensor *tp_at(tp_tensor *x, const char *file, int line);
+/* One line: id, name, op, dtype, shape, strides, offset, contiguous or not, storage and
+ * its reference count. Gives: the length as snprintf does. */
+TP_API int tp_describe(const tp_tensor *x, char *text, size_t size);
+
+/* ---- Leaves ---------------------------------------------------------------- */
+
+/* data, ndim and shape as given, row-major; the bytes are copied.
+ * Fails: TP_E_SHAPE a negative size or more than 2^63-1 bytes; TP_E_NOMEM. */
+TP_OP tp_from_data(tp_graph *graph, tp_dtype dtype, int ndim, const int64_t *shape,
+                   const void *data);
+/* Borrows size_bytes at data under a view (NULL strides: row-major; offset in elements).
+ * The caller keeps the bytes alive and unchanged until release(user, data) is called
+ * (NULL: never told), which happens when the last tensor using them is gone.
+ * Fails: TP_E_BOUNDS when the view reaches outside size_bytes; data must be aligned to
+ * the element. On failure release is not called. */
+TP_OP tp_wrap(tp_graph *graph, tp_dtype dtype, int ndim, const int64_t *shape,
+              const int64_t *strides, int64_t offset, void *data, size_t size_bytes,
+              void (*release)(void *user, void *data), void *user);
+/* y[...] = value, converted to dtype. An f64 holds integers up to 2^53 exactly; use
+ * tp_full_int beyond. */
+TP_OP tp_full(tp_graph *graph, tp_dtype dtype, int ndim, const int64_t *shape, double value);
+TP_OP tp_full_int(tp_graph *graph, tp_dtype dtype, int ndim, const int64_t *shape, int64_t value);
+/* A 0-d tensor; takes part in promotion like any tensor. */
+TP_OP tp_scalar(tp_graph *graph, tp_dtype dtype, double value);
+/* A weak scalar, the way `x + 2.5` is meant: 0-d, in x's dtype if that is a float, f32
+ * for an integer x. tp_int: `x + 3`, in x's dtype; fails with TP_E_DTYPE when the value
+ * does not fit it. */
+TP_OP tp_num(tp_tensor *x, double value);
+TP_OP tp_int(tp_tensor *x, int64_t value);
+/* y[i] = start + i step for i < count, calculated in dtype (two roundings). */
+TP_OP tp_arange(tp_graph *graph, tp_dtype dtype, double start, double step, int64_t count);
+/* The array in a .npy file: format versions 1 to 3, either byte order, Fortran order as
+ * a transposed view. Fails: TP_E_FILE; TP_E_FORMAT before anything is allocated. */
+TP_OP tp_load_npy(tp_graph *graph, const char *path);
+/* Writes x as .npy, version 1, C order; x must be evaluated. Written to a temporary and
+ * renamed: the file is whole or not there. */
+TP_API tp_status tp_save_npy(tp_tensor *x, const char *path);
+
+/* Tells that a wrapped leaf's bytes changed: results that depend on it become stale;
+ * reading one is TP_E_STALE, evaluating again recomputes it. */
+TP_API tp_status tp_touch(tp_tensor *leaf);
+/* Gives a leaf new values of the same shape and dtype (copied): one graph serves a loop.
+ * The old storage stays with whoever else holds it. */
+TP_API tp_status tp_bind(tp_tensor *leaf, const void *data, size_t size_bytes);
+
+/* ---- Views: no bytes move --------------------------------------------------- */
+
+/* The same elements in row-major order as ndim/shape; one size may be -1, a literal 0
+ * means 0. A view where the strides allow it; otherwise a copy node comes first
+ * (reason RESHAPE_NOT_A_VIEW). Fails: TP_E_SHAPE. See numpy.reshape. */
+TP_OP tp_reshape(tp_tensor *x, int ndim, const int64_t *shape);
+/* Like tp_reshape, but never copies: TP_E_SHAPE naming the dims that cannot merge. */
+TP_OP tp_view_as(tp_tensor *x, int ndim, const int64_t *shape);
+/* Merges axes first..last into one. */
+TP_OP tp_flatten(tp_tensor *x, int first, int last);
+/* y's dim d is x's dim axes[d]; axes is a permutation. See numpy.transpose. */
+TP_OP tp_permute(tp_tensor *x, int ndim, const int64_t *axes);
+/* Exchanges two axes. */
+TP_OP tp_transpose(tp_tensor *x, int axis_a, int axis_b);
+/* "To the very end" in either direction, for start and stop of tp_slice. */
+#define TP_END INT64_MIN
+/* Python's x[start:stop:step] on one axis: negatives wrap once, then clamp; step != 0.
+ * TP_END as start or stop leaves it out. */
+TP_OP tp_slice(tp_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
+/* x at one index of an axis, which goes away. Fails: TP_E_BOUNDS. */
+TP_OP tp_select(tp_tensor *x, int axis, int64_t index);
+/* Repeats size-1 and new leading dims with stride 0; -1 keeps a size. The result is
+ * read-only. See numpy.broadcast_to. */
+TP_OP tp_expand(tp_tensor *x, int ndim, const int64_t *shape);
+TP_OP tp_squeeze(tp_tensor *x, int axis);
+/* axis in [-(rank+1), rank]. */
+TP_OP tp_unsqueeze(tp_tensor *x, int axis);
+TP_OP tp_flip(tp_tensor *x, int count, const int64_t *axes);
+/* y[..., i] = x[.., i + max(0,-offset), .., i + max(0,offset), ..] over axes a and b,
+ * which go away. See numpy.diagonal. */
+TP_OP tp_diagonal(tp_tensor *x, int64_t offset, int axis_a, int axis_b);
+/* Any view of x's storage; strides and offset in elements, counted from the start of
+ * the storage. Fails: TP_E_BOUNDS when an element lies outside it. */
+TP_OP tp_as_strided(tp_tensor *x, int ndim, const int64_t *shape, const int64_t *strides,
+                    int64_t offset);
+/* The same bytes as another dtype; the last dim shrinks or grows by the ratio of sizes.
+ * Fails: TP_E_SHAPE naming the stride, size or offset that does not divide. */
+TP_OP tp_bitcast(tp_tensor *x, tp_dtype dtype);
+
+/* ---- Layout and conversion --------------------------------------------------- */
+
+/* The same values, dense and row-major; x's own bytes where it already lies so. In a
+ * graph this is a wish: passes drop the copy where nobody needs it. */
+TP_OP tp_contiguous(tp_tensor *x);
+/* Values converted to dtype: floats to integers truncate and saturate (NaN gives 0),
+ * integers wrap, anything to bool is != 0, to f16/bf16 rounds once to nearest even. */
+TP_OP tp_cast(tp_tensor *x, tp_dtype dtype);
+
+/* ---- Elementwise -------------------------------------------------------------
+ * Shapes broadcast as in NumPy: aligned from the right, sizes equal or one of them 1.
+ * Fails: TP_E_SHAPE with both shapes, TP_E_DTYPE where no type holds both operands.
+ * Arithmetic on bools gives i64; div and the transcendental functions give f32 for
+ * integers. Every result is rounded to its dtype, fused or not. Cost: one trip through
+ * memory per fused group. Formulas: docs/ops.md. */
+
+TP_OP tp_neg(tp_tensor *a);
+TP_OP tp_abs(tp_tensor *a);
+TP_OP tp_exp(tp_tensor *a);
+TP_OP tp_log(tp_tensor *a);
+TP_OP tp_sqrt(tp_tensor *a);
+TP_OP tp_rsqrt(tp_tensor *a);
+TP_OP tp_tanh(tp_tensor *a);
+TP_OP tp_erf(tp_tensor *a);
+TP_OP tp_sigmoid(tp_tensor *a);
+TP_OP tp_relu(tp_tensor *a);
+TP_OP tp_gelu(tp_tensor *a);
+TP_OP tp_logical_not(tp_tensor *a);
+
+TP_OP tp_add(tp_tensor *a, tp_tensor *b);
+TP_OP tp_sub(tp_tensor *a, tp_tensor *b);
+TP_OP tp_mul(tp_tensor *a, tp_tensor *b);
+TP_OP tp_div(tp_tensor *a, tp_tensor *b);
+TP_OP tp_pow(tp_tensor *a, tp_tensor *b);
+TP_OP tp_minimum(tp_tensor *a, tp_tensor *b);
+TP_OP tp_maximum(tp_tensor *a, tp_tensor *b);
+TP_OP tp_logical_and(tp_tensor *a, tp_tensor *b);
+TP_OP tp_logical_or(tp_tensor *a, tp_tensor *b);
+TP_OP tp_logical_xor(tp_tensor *a, tp_tensor *b);
+
+/* Comparisons are exact across types, i64 against u64 and against floats included. */
+TP_OP tp_equal(tp_tensor *a, tp_tensor *b);
+TP_OP tp_not_equal(tp_tensor *a, tp_tensor *b);
+TP_OP tp_less(tp_tensor *a, tp_tensor *b);
+TP_OP tp_less_equal(tp_tensor *a, tp_tensor *b);
+TP_OP tp_greater(tp_tensor *a, tp_tensor *b);
+TP_OP tp_greater_equal(tp_tensor *a, tp_tensor *b);
+
+/* y = b where condition is true, else c. */
+TP_OP tp_where(tp_tensor *condition, tp_tensor *b, tp_tensor *c);
+
+/* ---- Reductions ----------------------------------------------------------------
+ * Over count axes (negative allowed, duplicates TP_E_ARGUMENT); count 0 reduces
+ * nothing; axes NULL reduces all. keepdims leaves reduced axes with size 1. f32 and
+ * f64 sums are pairwise along every axis, f16/bf16 accumulate in f32, integers in
+ * 64 bits. Cost: one read of the input. */
+
+#define TP_ALL_AXES -1, NULL
+TP_OP tp_sum(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+TP_OP tp_mean(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+/* NaN wins. Fails: TP_E_SHAPE over zero elements. */
+TP_OP tp_max(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+TP_OP tp_min(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+/* i64 row-major index within the reduced axes of the first NaN, else of the first
+ * largest. */
+TP_OP tp_argmax(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+
+/* y = e^(x - max) / sum e^(x - max) along axis; the true maximum is subtracted, a row
+ * of -inf gives NaN. f16/bf16 calculate in f32. */
+TP_OP tp_softmax(tp_tensor *x, int axis);
+/* y = (x - mean) / sqrt(var + eps) * weight + bias over the last `axes` dims; variance
+ * in two passes, biased; weight and bias (either may be NULL) have those dims. */
+TP_OP tp_layer_norm(tp_tensor *x, int axes, tp_tensor *weight, tp_tensor *bias, double eps);
+
+/* ---- Products and gathers -------------------------------------------------------- */
+
+/* y[.., i, j] = sum_k a[.., i, k] b[.., k, j]. 1-d operands gain a dim that goes away
+ * again; leading dims broadcast; 0-d is refused; an empty sum gives 0. f32 and f64 run
+ * on BLAS, which reads transposed and strided views in place; integers wrap.
+ * Cost: 2 m n k flops per matrix. See numpy.matmul, BLAS gemm. */
+TP_OP tp_matmul(tp_tensor *a, tp_tensor *b);
+/* y = x at the indices (1-d, any integer dtype) of an axis; -n..-1 wrap. An index out of
+ * range fails the evaluation with TP_E_BOUNDS before the result is published. */
+TP_OP tp_index_select(tp_tensor *x, int axis, tp_tensor *indices);
+
+/* ---- Evaluation -------------------------------------------------------------------- */
+
+typedef struct tp_eval_options {
+    bool keep_layout;            /* outputs that are views may alias and keep their strides */
+    bool profile;                /* measure the time of every kernel for the plan's dumps */
+} tp_eval_options;
+
+/* Evaluates x. Afterwards x is a leaf that owns a dense row-major result; evaluating it
+ * again costs nothing. x NULL: the status of the last failure on this thread, which is what
+ * made x NULL.
+ * Fails: see tp_graph_error; every tensor is then as it was before. */
+TP_API tp_status tp_eval(tp_tensor *x);
+/* Evaluates several outputs of one graph at once; shared nodes run once. options NULL:
+ * all off. */
+TP_API tp_status tp_eval_all(tp_graph *graph, int count, tp_tensor *const *outputs,
+                             const tp_eval_options *options);
+TP_API bool tp_is_evaluated(const tp_tensor *x);
+
+/* ---- Results ------------------------------------------------------------------------- */
+
+/* The result's first element; row-major unless evaluated with keep_layout (then see
+ * tp_result_view). Gives NULL, with the error recorded, when x is not evaluated or
+ * stale. Owns: valid until the graph is reset or destroyed or x is evaluated anew. */
+TP_API const void *tp_data(tp_tensor *x);
+/* How the result lies from tp_data on: offset 0. */
+TP_API tp_view tp_result_view(const tp_tensor *x);
+/* Copies the result, row-major, into size_bytes at data. */
+TP_API tp_status tp_read(tp_tensor *x, void *data, size_t size_bytes);
+/* The element at a row-major position, as f64. Gives NaN, with the error recorded, when
+ * it cannot be read. */
+TP_API double tp_item(tp_tensor *x, int64_t position);
+
+/* ---- Errors ----------------------------------------------------------------------------- */
+
+typedef struct tp_error {
+    tp_status status;
+    const char *op;    /* the operation or function that failed; NULL: none */
+    int dim;           /* the dim in question, -1: none */
+    char text[512];    /* one sentence */
+} tp_error;
+
+/* The first error since the last tp_graph_clear_error or failed tp_eval; status TP_OK if
+ * there is none. */
+TP_API const tp_error *tp_graph_error(const tp_graph *graph);
+TP_API void tp_graph_clear_error(tp_graph *graph);
+
+/* ---- Plans: what runs, what is copied and why ----------------------------------------------- */
+
+typedef struct tp_plan tp_plan;
+
+/* The plan that tp_eval_all would run. Owns: the caller releases it. NULL on failure. */
+TP_API tp_plan *tp_plan_create(tp_graph *graph, int count, tp_tensor *const *outputs,
+                               const tp_eval_options *options);
+TP_API void tp_plan_release(tp_plan *plan);
+/* Runs a plan once more, results go to the outputs it was made for. */
+TP_API tp_status tp_plan_run(tp_plan *plan);
+
+typedef struct tp_plan_summary {
+    int kernels;               /* kernels that run */
+    int copies;                /* of these, those that only copy */
+    int64_t copied_bytes;      /* bytes the copies write */
+    int64_t moved_bytes;       /* bytes all kernels read and write */
+    int64_t flops;             /* of the products */
+    int64_t peak_bytes;        /* outputs and workspace together */
+    int64_t workspace_bytes;   /* temporaries after placement */
+    int asked_copies;          /* copies in the graph as built */
+    int64_t asked_copied_bytes;
+    int removed_copies;
+    int in_place;              /* kernels that write over an operand */
+} tp_plan_summary;
+TP_API tp_plan_summary tp_plan_summarize(const tp_plan *plan);
+
+/* One row of the copy ledger. */
+typedef struct tp_copy {
+    const tp_tensor *tensor; /* the node whose copy it is */
+    bool kept;
+    tp_reason reason;
+    int64_t bytes;
+    int dims[2];             /* RESHAPE_NOT_A_VIEW: the pair of dims that cannot merge, else -1 */
+    const char *note;        /* one sentence: what absorbed or demanded it */
+} tp_copy;
+TP_API int tp_plan_copy_count(const tp_plan *plan);
+TP_API tp_copy tp_plan_copy(const tp_plan *plan, int i);
+
+/* Text and pictures. Each writes size bytes at most, always terminated, and gives the
+ * full length as snprintf does (text NULL, size 0: just the length), -1 when memory is
+ * out. Same input, same text.
+ * tp_graph_text: the nodes that outputs depend on, readable back by tp_graph_parse.
+ * tp_graph_dot:  the same as a Graphviz picture of what was asked.
+ * tp_plan_text, tp_plan_dot: the steps, calls and buffers that run. */
+TP_API int64_t tp_graph_text(tp_graph *graph, int count, tp_tensor *const *outputs, char *text,
+                             size_t size);
+TP_API int64_t tp_graph_dot(tp_graph *graph, int count, tp_tensor *const *outputs, char *text,
+                            size_t size);
+TP_API int64_t tp_plan_text(const tp_plan *plan, char *text, size_t size);
+TP_API int64_t tp_plan_dot(const tp_plan *plan, char *text, size_t size);
+/* Adds the nodes of a program in the text form to graph; the tensors on its `return`
+ * line go to outputs, at most max. Gives their number; -1 on failure, with line and
+ * column in the error, and nothing added. */
+TP_API int tp_graph_parse(tp_graph *graph, const char *text, int max, tp_tensor **outputs);
+
+/* The libraries and cores in use, one line: "cpu avx512, 2 threads, BLAS libopenblas.so.0
+ * (openmp, SkylakeX)". */
+TP_API int tp_describe_backends(char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#if !defined(TP_NO_CALL_SITES) && !defined(__cplusplus)
+#include "tensorplay/call_sites.h"
+#endif
+
+#endif

@@ -1,0 +1,206 @@
+/* clone: the part of the asked graph that outputs depend on becomes a working graph.
+ *
+ * In: nodes with view chains already composed by the builders. Out: leaves, compute nodes
+ * with views as edge labels, and stand-ins for views. Evaluated nodes become leaves. Dead
+ * code stays behind. Always: node numbers ascend with the asked ids. */
+#include "pass.h"
+
+#include "../graph/view_replay.h"
+
+#include <string.h>
+
+typedef struct cloner {
+    tp_work *work;
+    uint8_t *mark;
+    int *number; /* working node by asked id, -1: none */
+    int64_t ids;
+} cloner;
+
+static tp_wnode *new_node(cloner *c, tp_tensor *asked, int op)
+{
+    tp_wnode *node = &c->work->node[c->work->node_count++];
+    memset(node, 0, offsetof(tp_wnode, domain));
+    node->op = (uint8_t)op;
+    node->dtype = asked->dtype;
+    node->calc = asked->calc;
+    node->asked = asked;
+    node->fused = 1;
+    node->dims[0] = node->dims[1] = -1;
+    return node;
+}
+
+static bool new_edges(cloner *c, tp_wnode *node, int count)
+{
+    node->in_count = count;
+    node->in = count ? tp_arena_alloc(&c->work->arena, (size_t)count * sizeof *node->in) : NULL;
+    for (int i = 0; node->in && i < count; i++) node->in[i].reader = (int)(node - c->work->node);
+    return !count || node->in;
+}
+
+/* How the readers of an asked tensor reach its bytes. */
+static int source_of(const cloner *c, const tp_tensor *x, const tp_view **view)
+{
+    int number = c->number[x->id];
+    const tp_wnode *node = &c->work->node[number];
+    *view = node->alias ? &node->in[0].view : &node->store;
+    return number;
+}
+
+static bool clone_leaf(cloner *c, tp_tensor *x)
+{
+    tp_wnode *node = new_node(c, x, TP_OP_DATA);
+    tp_view_copy(&node->store, &x->result);
+    return true;
+}
+
+/* A view: over its base as built, or over an evaluated view in between, whose bytes are there
+ * while the base's may have to be computed anew. */
+static bool clone_view(cloner *c, tp_tensor *x)
+{
+    const tp_tensor *in = x->in[0];
+    const tp_view *below;
+    tp_view view;
+    int number = source_of(c, in, &below);
+    const tp_wnode *source = &c->work->node[number];
+    int root = source->alias ? source->in[0].node : number;
+    bool moved = c->work->node[root].asked != x->base;
+    if (!moved)
+        tp_view_copy(&view, &x->view);
+    else if (!tp_view_replay(x, below, &view)) { /* absolute addresses: back to the base */
+        root = c->number[x->base->id];
+        tp_view_copy(&view, &x->view);
+    }
+    tp_wnode *node = new_node(c, x, x->op);
+    node->alias = true;
+    node->store = tp_view_row_major(x->view.ndim, x->view.shape);
+    if (!new_edges(c, node, 1)) return false;
+    node->in[0].dtype = x->dtype;
+    tp_view_copy(&node->in[0].view, &view);
+    tp_work_link(c->work, &node->in[0], root);
+    return true;
+}
+
+static bool clone_compute(cloner *c, tp_tensor *x)
+{
+    tp_wnode *node = new_node(c, x, x->op);
+    tp_view_copy(&node->store, &x->view);
+    if (!new_edges(c, node, x->in_count)) return false;
+    for (int i = 0; i < x->in_count; i++) {
+        const tp_view *view;
+        tp_edge *edge = &node->in[i];
+        int source = source_of(c, x->in[i], &view);
+        edge->dtype = x->in[i]->dtype;
+        if (tp_op_is_elementwise((tp_op)x->op))
+            tp_view_expand(view, x->view.ndim, x->view.shape, &edge->view);
+        else
+            tp_view_copy(&edge->view, view);
+        tp_work_link(c->work, edge, source);
+    }
+    if (x->op == TP_OP_CONTIGUOUS) {
+        node->as_built = true;
+        c->work->asked_copies++;
+        c->work->asked_copied_bytes += tp_work_bytes(node);
+    }
+    return true;
+}
+
+/* A view as an output: a copy delivers it densely, unless the caller takes any layout. */
+static bool deliver_view(cloner *c, tp_tensor *x, tp_delivery *delivery)
+{
+    const tp_view *view;
+    int source = source_of(c, x, &view);
+    int root = c->work->node[source].in[0].node;
+    if (c->work->options.keep_layout) {
+        c->work->node[root].output = true;
+        delivery->buffer = root;
+        tp_view_copy(&delivery->view, view);
+        return true;
+    }
+    tp_wnode *node = new_node(c, x, TP_OP_CONTIGUOUS);
+    node->calc = node->dtype;
+    node->store = tp_view_row_major(x->view.ndim, x->view.shape);
+    if (!new_edges(c, node, 1)) return false;
+    tp_view_copy(&node->in[0].view, view);
+    node->in[0].dtype = x->dtype;
+    tp_work_link(c->work, &node->in[0], source);
+    if (!tp_view_is_contiguous(view) || c->work->node[root].op == TP_OP_DATA) {
+        node->as_built = true;
+        c->work->asked_copies++;
+        c->work->asked_copied_bytes += tp_work_bytes(node);
+    }
+    node->output = true;
+    delivery->buffer = (int)(node - c->work->node);
+    tp_view_copy(&delivery->view, &node->store);
+    return true;
+}
+
+static bool deliver(cloner *c, int count, tp_tensor *const *outputs)
+{
+    tp_work *work = c->work;
+    for (int i = 0; i < count; i++) {
+        tp_delivery *delivery = &work->delivery[work->delivery_count++];
+        delivery->tensor = outputs[i];
+        int number = c->number[outputs[i]->id];
+        tp_wnode *node = &work->node[number];
+        if (node->alias) {
+            if (!deliver_view(c, outputs[i], delivery)) return false;
+            continue;
+        }
+        node->output = true;
+        delivery->buffer = number;
+        tp_view_copy(&delivery->view, &node->store);
+    }
+    return true;
+}
+
+static bool clone(cloner *c, int count, tp_tensor *const *outputs)
+{
+    tp_graph *graph = c->work->graph;
+    for (int64_t id = 0; id < c->ids; id++) {
+        if (!c->mark[id]) continue;
+        tp_tensor *x = graph->node[id];
+        c->number[id] = c->work->node_count;
+        bool done = x->state == TP_EVALUATED ? clone_leaf(c, x)
+                    : tp_tensor_is_view(x)   ? clone_view(c, x)
+                                             : clone_compute(c, x);
+        if (!done) return false;
+    }
+    return deliver(c, count, outputs);
+}
+
+tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
+                         const tp_eval_options *options, tp_work *work)
+{
+    memset(work, 0, sizeof *work);
+    work->graph = graph;
+    work->context = graph->context;
+    work->backend = graph->backend;
+    if (options) work->options = *options;
+    tp_arena_init(&work->arena, graph->context);
+    cloner c = {.work = work};
+    for (int i = 0; i < count; i++) {
+        if (outputs[i]->id >= c.ids) c.ids = outputs[i]->id + 1;
+    }
+    size_t ids = (size_t)c.ids;
+    c.mark = tp_context_alloc_zero(graph->context, ids);
+    c.number = tp_context_alloc(graph->context, ids * sizeof *c.number);
+    bool done = c.mark && c.number;
+    if (done) {
+        size_t nodes = (size_t)(tp_graph_mark(graph, count, outputs, c.mark) + count);
+        done = nodes < INT32_MAX;
+        work->node = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->node) : NULL;
+        work->copy = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->copy) : NULL;
+        work->delivery = tp_arena_alloc(&work->arena, (size_t)count * sizeof *work->delivery);
+        done = work->node && work->copy && work->delivery && clone(&c, count, outputs);
+    }
+    tp_context_free(graph->context, c.mark, ids);
+    tp_context_free(graph->context, c.number, ids * sizeof *c.number);
+    if (done) return TP_OK;
+    tp_work_free(work);
+    return tp_graph_fail_nomem(graph, "eval");
+}
+
+void tp_work_free(tp_work *work)
+{
+    tp_arena_free(&work->arena);
+}

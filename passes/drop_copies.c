@@ -1,0 +1,172 @@
+/* drop_copies: the readers of a copy read its source where they can.
+ *
+ * A copy c = contiguous(v over s) goes when every reader of c, whatever views lie between,
+ * has one strided view of s (two-stage merge) and its kernel takes that view without falling
+ * back to a more general one: elementwise loops, reductions and gathers read any strides,
+ * a GEMM those that BLAS has arguments for. Falls: the number of copies. A copy that stays
+ * keeps the first reason against it. A delivered copy goes only if its source can be
+ * delivered in its place. */
+#include "pass.h"
+
+#include <stdio.h>
+
+/* Larger than a core's cache: strided reads of less are not worth a thought. */
+#define CACHE_BYTES ((int64_t)1 << 20)
+#define LINE_BYTES 64
+
+/* ---- Cost: one copy against several strided reads ----------------------------------- */
+
+/* Bytes that lie together along the fastest dim of a view. */
+static int64_t run_bytes(const tp_view *v, int64_t size)
+{
+    int64_t run = 1;
+    for (int d = 0; d < v->ndim; d++) {
+        if (v->stride[d] == 1 && v->shape[d] > run) run = v->shape[d];
+    }
+    /* A loop may put that dim innermost only if it is the last one read. */
+    tp_view canon = tp_view_canon(v);
+    bool innermost = canon.ndim > 0 && canon.stride[canon.ndim - 1] == 1;
+    return (innermost ? run : 1) * size;
+}
+
+/* Whether `readers` reads through v cost more line transfers than copying once and reading the
+ * copy. f is the useful part of a line; the copy itself reads through v too. */
+static bool copy_pays(const tp_view *v, int64_t bytes, int64_t size, int readers, char *note,
+                      size_t note_size)
+{
+    if (readers < 2 || bytes <= CACHE_BYTES) return false;
+    double f = (double)run_bytes(v, size) / LINE_BYTES;
+    if (f >= 1) return false;
+    double strided = readers * (double)bytes / f,
+           copied = (double)bytes / f + (double)bytes * (1 + readers);
+    snprintf(note, note_size, "%d strided reads move %.0f bytes, a copy and its reads %.0f",
+             readers, strided, copied);
+    return copied < strided;
+}
+
+/* ---- Legality -------------------------------------------------------------------------- */
+
+typedef struct trial {
+    int copy, readers, products;
+    bool transposed; /* some GEMM reads it with its last dim strided */
+    tp_view *view;   /* by reader */
+    tp_reason reason;
+    int dims[2];
+    char note[160];
+} trial;
+
+/* Whether the reader's kernel stays as good with the view in place of the edge's. */
+static bool kernel_accepts(tp_work *work, tp_edge *edge, const tp_view *view, const tp_edge *source,
+                           tp_reason *why)
+{
+    tp_wnode *reader = &work->node[edge->reader];
+    if (reader->op != TP_OP_MATMUL) return true;
+    int before = tp_work_kernel_rank(work, edge->reader, why);
+    tp_edge saved = *edge;
+    edge->node = source->node;
+    tp_view_copy(&edge->view, view);
+    int after = tp_work_kernel_rank(work, edge->reader, why);
+    *edge = saved;
+    return before >= 0 && after >= 0 && after <= before;
+}
+
+static bool try_reader(tp_work *work, trial *t, tp_edge *edge, const tp_edge *source)
+{
+    tp_view *view = &t->view[t->readers++];
+    tp_wnode *reader = &work->node[edge->reader];
+    char name[80];
+    tp_work_label(reader, name, sizeof name);
+    if (!tp_work_through(&source->view, (tp_dtype)source->dtype, edge, view, t->dims)) {
+        t->reason = TP_REASON_RESHAPE_NOT_A_VIEW;
+        snprintf(t->note, sizeof t->note, "%s cannot read it as one strided view", name);
+        return false;
+    }
+    if (!kernel_accepts(work, edge, view, source, &t->reason)) {
+        snprintf(t->note, sizeof t->note, "demanded by %s", name);
+        return false;
+    }
+    bool product = reader->op == TP_OP_MATMUL;
+    int last = view->ndim - 1;
+    t->products += product;
+    t->transposed = t->transposed || (product && view->stride[last] != 1 && view->shape[last] != 1);
+    if (t->readers == 1 || product)
+        snprintf(t->note, sizeof t->note,
+                 product ? "read in place by %s" : "read through its strides by %s", name);
+    return true;
+}
+
+/* Whether all readers can do without the copy; fills t->view. */
+static bool try_readers(tp_work *work, trial *t)
+{
+    tp_wnode *copy = &work->node[t->copy];
+    const tp_edge *source = &copy->in[0];
+    int count = 0;
+    for (tp_edge *e = tp_work_user(work, t->copy, copy->users); e;
+         e = tp_work_user(work, t->copy, e->next))
+        count++;
+    t->view = tp_arena_alloc(&work->arena, (size_t)count * sizeof *t->view);
+    if (!t->view) return false;
+    for (tp_edge *e = tp_work_user(work, t->copy, copy->users); e;
+         e = tp_work_user(work, t->copy, e->next)) {
+        if (!try_reader(work, t, e, source)) return false;
+    }
+    char cost[160];
+    int64_t size = (int64_t)tp_dtype_size((tp_dtype)copy->dtype);
+    if (!copy_pays(&source->view, tp_work_bytes(copy), size, t->readers, cost, sizeof cost))
+        return true;
+    t->reason = TP_REASON_COST;
+    snprintf(t->note, sizeof t->note, "%s", cost);
+    return false;
+}
+
+/* The source is a whole compute node lying just as the copy would: deliver it instead. */
+static bool can_deliver_source(const tp_work *work, const tp_wnode *copy)
+{
+    const tp_edge *in = &copy->in[0];
+    const tp_wnode *source = &work->node[in->node];
+    bool owned = source->op != TP_OP_DATA && !source->alias && !source->output;
+    return owned && in->dtype == source->dtype && tp_view_is_row_major(&in->view) &&
+           tp_view_is_row_major(&source->store) &&
+           tp_view_numel(&in->view) == tp_view_numel(&source->store);
+}
+
+static tp_status drop(tp_work *work, trial *t)
+{
+    tp_wnode *copy = &work->node[t->copy];
+    bool as_built = copy->as_built;
+    tp_reason why = TP_REASON_FOLDED;
+    if (tp_view_is_contiguous(&copy->in[0].view))
+        why = TP_REASON_NOOP;
+    else if (t->products)
+        why = t->transposed ? TP_REASON_ABSORBED_TRANS : TP_REASON_ABSORBED_LD;
+    tp_work_replace(work, t->copy, copy->in[0].node, t->view);
+    return as_built ? tp_work_ledger(work, t->copy, false, why, t->note) : TP_OK;
+}
+
+static tp_status visit(tp_work *work, int n)
+{
+    tp_wnode *copy = &work->node[n];
+    trial t = {.copy = n, .dims = {-1, -1}};
+    if (copy->output && !can_deliver_source(work, copy)) {
+        copy->reason = TP_REASON_USER_KEPT;
+        return TP_OK;
+    }
+    snprintf(t.note, sizeof t.note, "its source already lies so");
+    if (try_readers(work, &t)) return drop(work, &t);
+    if (!t.view) return tp_graph_fail_nomem(work->graph, "eval");
+    copy->reason = t.reason == TP_REASON_NONE ? TP_REASON_BACKEND : t.reason;
+    copy->dims[0] = t.dims[0];
+    copy->dims[1] = t.dims[1];
+    return TP_OK;
+}
+
+tp_status tp_pass_drop_copies(tp_work *work)
+{
+    for (int n = 0; n < work->node_count; n++) {
+        const tp_wnode *node = &work->node[n];
+        bool copy = node->op == TP_OP_CONTIGUOUS && !node->alias && !node->dead;
+        if (copy && !tp_work_has_alias(work, n)) TRY(visit(work, n));
+    }
+    tp_work_sweep(work);
+    return TP_OK;
+}

@@ -1,0 +1,114 @@
+/* The verbs: the only ways in which passes change a working graph. They keep the lists of
+ * users true and write the ledger. */
+#include "pass.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void tp_work_link(tp_work *work, tp_edge *edge, int node)
+{
+    edge->node = node;
+    edge->next = work->node[node].users;
+    work->node[node].users = edge;
+}
+
+tp_edge *tp_work_user(const tp_work *work, int node, tp_edge *edge)
+{
+    while (edge && (edge->node != node || work->node[edge->reader].dead)) edge = edge->next;
+    return edge;
+}
+
+bool tp_work_has_alias(const tp_work *work, int node)
+{
+    tp_edge *edge = tp_work_user(work, node, work->node[node].users);
+    while (edge && !work->node[edge->reader].alias) edge = tp_work_user(work, node, edge->next);
+    return edge != NULL;
+}
+
+bool tp_work_through(const tp_view *lower, tp_dtype lower_dtype, const tp_edge *upper,
+                     tp_view *view, int dims[2])
+{
+    size_t from = tp_dtype_size(lower_dtype), to = tp_dtype_size((tp_dtype)upper->dtype);
+    if (from == to) return tp_view_compose(lower, &upper->view, view, dims);
+    /* Read through a bitcast: only where lower has no gaps, as a shift. */
+    int64_t start = lower->offset * (int64_t)from;
+    dims[0] = dims[1] = -1;
+    if (!tp_view_is_contiguous(lower) || start % (int64_t)to) return false;
+    tp_view_copy(view, &upper->view);
+    view->offset += start / (int64_t)to;
+    return true;
+}
+
+void tp_work_replace(tp_work *work, int old_node, int new_node, const tp_view *view)
+{
+    tp_wnode *old = &work->node[old_node];
+    int i = 0;
+    tp_edge *edge = tp_work_user(work, old_node, old->users);
+    while (edge) {
+        tp_edge *next = tp_work_user(work, old_node, edge->next);
+        if (view) tp_view_copy(&edge->view, &view[i++]);
+        tp_work_link(work, edge, new_node);
+        edge = next;
+    }
+    old->users = NULL;
+    old->dead = true;
+    if (!old->output) return;
+    old->output = false;
+    work->node[new_node].output = true;
+    for (int d = 0; d < work->delivery_count; d++) {
+        if (work->delivery[d].buffer == old_node) work->delivery[d].buffer = new_node;
+    }
+}
+
+void tp_work_sweep(tp_work *work)
+{
+    for (int n = work->node_count - 1; n >= 0; n--) {
+        tp_wnode *node = &work->node[n];
+        if (node->dead || node->output) continue;
+        node->users = tp_work_user(work, n, node->users);
+        node->dead = !node->users;
+    }
+}
+
+int tp_work_base(const tp_work *work, int n)
+{
+    while (work->node[n].alias) n = work->node[n].in[0].node;
+    return n;
+}
+
+int64_t tp_work_bytes(const tp_wnode *node)
+{
+    return tp_view_numel(&node->store) * (int64_t)tp_dtype_size((tp_dtype)node->dtype);
+}
+
+bool tp_work_is_elementwise(const tp_wnode *node)
+{
+    if (node->alias) return false;
+    return tp_op_is_elementwise((tp_op)node->op) || node->op == TP_OP_CONTIGUOUS ||
+           node->op == TP_OP_CAST || node->op == TP_OP_FULL;
+}
+
+void tp_work_label(const tp_wnode *node, char *text, size_t size)
+{
+    const tp_tensor *asked = node->asked;
+    if (asked->name)
+        snprintf(text, size, "%s", asked->name);
+    else
+        snprintf(text, size, "%%%lld %s", (long long)asked->id, tp_op_name(asked));
+}
+
+tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, const char *note)
+{
+    tp_wnode *copy = &work->node[node];
+    size_t size = strlen(note) + 1;
+    char *text = tp_arena_alloc(&work->arena, size);
+    if (!text) return tp_graph_fail_nomem(work->graph, "eval");
+    memcpy(text, note, size);
+    work->copy[work->copy_count++] = (tp_copy){.tensor = copy->asked,
+                                               .kept = kept,
+                                               .reason = reason,
+                                               .bytes = tp_work_bytes(copy),
+                                               .dims = {copy->dims[0], copy->dims[1]},
+                                               .note = text};
+    return TP_OK;
+}

@@ -1,0 +1,203 @@
+/* emit: the working graph, ordered and placed, becomes a plan: steps over buffers, the copy
+ * ledger, deliveries and the summary. What a node is as a step is said in step.c. */
+#include "pass.h"
+
+#include <string.h>
+
+typedef struct emitter {
+    tp_work *work;
+    tp_plan *plan;
+    int *buffer; /* by node, -1: none */
+} emitter;
+
+static int add_buffer(emitter *e, int n)
+{
+    if (e->buffer[n] >= 0) return e->buffer[n];
+    const tp_wnode *node = &e->work->node[n];
+    const tp_place *place = &e->work->place[n];
+    tp_buffer *b = &e->plan->buffer[e->plan->buffer_count];
+    *b = (tp_buffer){.kind = node->op == TP_OP_DATA ? TP_BUFFER_LEAF
+                             : node->output         ? TP_BUFFER_OUTPUT
+                                                    : TP_BUFFER_TEMP,
+                     .tensor = node->asked,
+                     .size_bytes = tp_work_bytes(node),
+                     .offset = place->offset,
+                     .first = place->first,
+                     .last = place->last,
+                     .alias = -1};
+    return e->buffer[n] = e->plan->buffer_count++;
+}
+
+/* ---- The summary ------------------------------------------------------------------------- */
+
+/* Bytes of memory a view touches: repeated elements count once. */
+static int64_t touched_bytes(const tp_operand *o)
+{
+    int64_t count = 1;
+    for (int d = 0; d < o->view.ndim; d++) {
+        if (o->view.stride[d] != 0 || o->view.shape[d] == 0) count *= o->view.shape[d];
+    }
+    return count * (int64_t)tp_dtype_size((tp_dtype)o->dtype);
+}
+
+static void add_to_summary(tp_plan_summary *sum, const tp_step *step)
+{
+    sum->kernels++;
+    for (int i = 0; i < step->operand_count; i++)
+        sum->moved_bytes += touched_bytes(&step->operand[i]);
+    sum->moved_bytes += touched_bytes(&step->out);
+    if (step->kind != TP_STEP_MATMUL) return;
+    const tp_view *a = &step->operand[0].view;
+    sum->flops += 2 * tp_view_numel(&step->out.view) * a->shape[a->ndim - 1];
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static bool only_copies(const tp_wnode *node, const tp_step *step)
+{
+    return node->op == TP_OP_CONTIGUOUS && step->kind == TP_STEP_EWISE &&
+           step->prologue.insn_count == 0;
+}
+
+static const char *kept_note(const tp_wnode *node)
+{
+    return node->output ? "it is the result, dense and owning its bytes"
+                        : tp_reason_meaning(node->reason);
+}
+
+static tp_status emit_step(emitter *e, int n)
+{
+    tp_work *work = e->work;
+    tp_plan *plan = e->plan;
+    tp_wnode *node = &work->node[n];
+    tp_step *step = &plan->step[plan->step_count++];
+    TRY(tp_work_step(work, n, &plan->arena, step));
+    for (int i = 0; i < step->operand_count; i++)
+        step->operand[i].buffer = add_buffer(e, tp_work_base(work, step->operand[i].buffer));
+    step->out.buffer = add_buffer(e, n);
+    step->kernel = tp_backend_choose(work->backend, step, NULL, NULL);
+    add_to_summary(&plan->summary, step);
+    if (!only_copies(node, step)) return TP_OK;
+    if (node->reason == TP_REASON_NONE) node->reason = TP_REASON_PASS_OFF;
+    step->ledger = work->copy_count;
+    plan->summary.copies++;
+    plan->summary.copied_bytes += tp_work_bytes(node);
+    return tp_work_ledger(work, n, true, node->reason, kept_note(node));
+}
+
+/* Programs and their instructions move to the plan's arena: the working graph is freed. */
+static tp_status keep_program(tp_work *work, tp_arena *arena, tp_program *program)
+{
+    if (!program->insn_count) return TP_OK;
+    size_t bytes = (size_t)program->insn_count * sizeof *program->insn;
+    tp_insn *insn = tp_arena_alloc(arena, bytes);
+    if (!insn) return tp_graph_fail_nomem(work->graph, "eval");
+    program->insn = memcpy(insn, program->insn, bytes);
+    return TP_OK;
+}
+
+static tp_status emit_steps(emitter *e)
+{
+    for (int i = 0; i < e->work->order_count; i++) {
+        TRY(emit_step(e, e->work->order[i]));
+        tp_step *step = &e->plan->step[i];
+        TRY(keep_program(e->work, &e->plan->arena, &step->prologue));
+        TRY(keep_program(e->work, &e->plan->arena, &step->epilogue));
+    }
+    return TP_OK;
+}
+
+/* Buffers that share bytes, once all are there. */
+static void emit_aliases(emitter *e)
+{
+    for (int i = 0; i < e->work->order_count; i++) {
+        int n = e->work->order[i], root = e->work->place[n].root;
+        if (root == n) continue;
+        e->plan->buffer[e->buffer[n]].alias = e->buffer[root];
+    }
+    for (int i = 0; i < e->plan->step_count; i++) {
+        tp_step *step = &e->plan->step[i];
+        const tp_buffer *buffers = e->plan->buffer;
+        int out = buffers[step->out.buffer].alias >= 0 ? buffers[step->out.buffer].alias
+                                                       : step->out.buffer;
+        for (int j = 0; j < step->operand_count; j++) {
+            int in = step->operand[j].buffer;
+            in = buffers[in].alias >= 0 ? buffers[in].alias : in;
+            step->in_place = step->in_place || in == out;
+        }
+    }
+}
+
+static tp_status emit_ledger(emitter *e)
+{
+    size_t bytes = (size_t)e->work->copy_count * sizeof *e->plan->copy;
+    e->plan->copy = tp_arena_alloc(&e->plan->arena, bytes);
+    if (!e->plan->copy) return tp_graph_fail_nomem(e->work->graph, "eval");
+    e->plan->copy_count = e->work->copy_count;
+    for (int i = 0; i < e->work->copy_count; i++) {
+        tp_copy *copy = &e->plan->copy[i];
+        *copy = e->work->copy[i];
+        size_t size = strlen(copy->note) + 1;
+        char *note = tp_arena_alloc(&e->plan->arena, size);
+        if (!note) return tp_graph_fail_nomem(e->work->graph, "eval");
+        copy->note = memcpy(note, copy->note, size);
+        e->plan->summary.removed_copies += !copy->kept;
+    }
+    return TP_OK;
+}
+
+static void emit_deliveries(emitter *e)
+{
+    for (int d = 0; d < e->work->delivery_count; d++) {
+        tp_delivery *delivery = &e->plan->delivery[d];
+        *delivery = e->work->delivery[d];
+        delivery->buffer = add_buffer(e, delivery->buffer);
+    }
+    e->plan->delivery_count = e->work->delivery_count;
+}
+
+static void emit_summary(emitter *e)
+{
+    tp_plan_summary *sum = &e->plan->summary;
+    sum->asked_copies = e->work->asked_copies;
+    sum->asked_copied_bytes = e->work->asked_copied_bytes;
+    sum->in_place = e->work->in_place;
+    sum->workspace_bytes = sum->peak_bytes = e->work->workspace_bytes;
+    for (int b = 0; b < e->plan->buffer_count; b++) {
+        if (e->plan->buffer[b].kind == TP_BUFFER_OUTPUT)
+            sum->peak_bytes += e->plan->buffer[b].size_bytes;
+    }
+}
+
+static tp_status emit(emitter *e)
+{
+    tp_work *work = e->work;
+    tp_plan *plan = e->plan;
+    size_t nodes = (size_t)work->node_count + 1;
+    plan->step = tp_arena_alloc(&plan->arena, (size_t)(work->order_count + 1) * sizeof *plan->step);
+    plan->buffer = tp_arena_alloc(&plan->arena, nodes * sizeof *plan->buffer);
+    plan->delivery =
+        tp_arena_alloc(&plan->arena, (size_t)(work->delivery_count + 1) * sizeof *plan->delivery);
+    if (!plan->step || !plan->buffer || !plan->delivery)
+        return tp_graph_fail_nomem(work->graph, "eval");
+    TRY(emit_steps(e));
+    emit_deliveries(e);
+    emit_aliases(e);
+    TRY(emit_ledger(e));
+    emit_summary(e);
+    return TP_OK;
+}
+
+tp_status tp_work_emit(tp_work *work, tp_plan *plan)
+{
+    size_t bytes = (size_t)(work->node_count + 1) * sizeof(int);
+    emitter e = {.work = work, .plan = plan, .buffer = tp_context_alloc(work->context, bytes)};
+    if (!e.buffer) return tp_graph_fail_nomem(work->graph, "eval");
+    memset(e.buffer, 0xFF, bytes); /* -1 */
+    plan->graph = work->graph;
+    plan->backend = work->backend;
+    plan->options = work->options;
+    tp_status status = emit(&e);
+    tp_context_free(work->context, e.buffer, bytes);
+    return status;
+}

@@ -1,0 +1,145 @@
+/* The working form and the contract of a pass.
+ *
+ *   asked graph -> (clone) working graph -> passes -> (emit) plan -> backend
+ *
+ * The working graph holds leaves and compute nodes. A view is an edge label here: an
+ * operand is (producer, dtype, view over the producer's buffer). Each node owns one buffer of
+ * numel elements and a `store` view that says where in it element i of its result goes:
+ * row-major until write_through says otherwise. A node with a VIEW-like op only stands in
+ * until fold_views has run: it has no buffer, its readers' views address its base already.
+ *
+ * What always holds (tp_work_verify): an edge's node is smaller than its reader; every edge's
+ * view stays inside its producer's buffer; store is a bijection onto the buffer; a live node
+ * reads no dead one; a delivered node is not dead. */
+#ifndef TP_PASS_H
+#define TP_PASS_H
+
+#include "../backends/backend.h"
+
+/* One operand of a node. */
+typedef struct tp_edge {
+    int node;             /* who makes it; -1: this edge is gone */
+    int reader;           /* whose operand it is */
+    struct tp_edge *next; /* in the list of node's users */
+    uint8_t dtype;        /* the type it is read as (a bitcast: not node's own) */
+    tp_view view;         /* over node's buffer, in elements of dtype */
+} tp_edge;
+
+typedef struct tp_wnode {
+    uint8_t op; /* tp_op; DATA: a leaf, whatever made it */
+    uint8_t dtype, calc;
+    bool alias;       /* stands in for a view, see above */
+    bool dead;        /* nobody needs it any more, or another node does its work */
+    bool output;      /* its buffer is delivered */
+    bool as_built;    /* a copy that the user's graph makes */
+    tp_reason reason; /* of a copy that some pass had to leave: why */
+    int dims[2];      /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge */
+    tp_view store;    /* its shape is the node's shape */
+    int in_count;
+    tp_edge *in;
+    tp_edge *users; /* edges that read it; skip those with another node or a dead reader */
+    tp_tensor *asked;
+    /* Filled by fuse. NULL: the node does just its own op. Loads of the prologue come first
+     * in in[], those of the epilogue after them (its value 0 is the reduction's result). */
+    tp_program *prologue, *epilogue;
+    const tp_tensor *reduction; /* with an epilogue: the asked node that is reduced */
+    tp_view domain;             /* with a prologue: the shape it runs over */
+    int fused;                  /* asked nodes it does the work of */
+} tp_wnode;
+
+/* Where a node's buffer lies (schedule and place). */
+typedef struct tp_place {
+    int first, last; /* positions in the order; -1: never */
+    int root;        /* the node whose bytes it shares, itself if none */
+    int64_t offset;  /* of a root that is no output: in the workspace */
+} tp_place;
+
+typedef struct tp_work {
+    tp_graph *graph;
+    tp_context *context;
+    const tp_backend *backend;
+    tp_arena arena; /* all of it */
+    int node_count;
+    tp_wnode *node;
+    int delivery_count;
+    tp_delivery *delivery; /* buffer holds a node until emit */
+    int *order;            /* live nodes that run, in their order */
+    int order_count;
+    tp_place *place; /* by node; NULL: every buffer on its own */
+    int64_t workspace_bytes;
+    int in_place;
+    tp_copy *copy; /* the ledger; one row for each node in node_count at most */
+    int copy_count;
+    int asked_copies;
+    int64_t asked_copied_bytes;
+    tp_eval_options options;
+} tp_work;
+
+/* A pass. TP_OK, or the recorded error; then the working graph is thrown away. */
+#define PASS(name, meaning) tp_status tp_pass_##name(tp_work *work);
+#include "passes.def"
+#undef PASS
+
+/* ---- clone.c: asked graph to working graph --------------------------------------- */
+
+/* outputs: not evaluated, each once. */
+tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
+                         const tp_eval_options *options, tp_work *work);
+void tp_work_free(tp_work *work);
+
+/* ---- edit.c: the only ways to change a working graph -------------------------------- */
+
+/* Points an edge at a producer and enters it in the list of users. */
+void tp_work_link(tp_work *work, tp_edge *edge, int node);
+/* The next live user from `edge` on of node, NULL at the end: for (e = first; e; e = next). */
+tp_edge *tp_work_user(const tp_work *work, int node, tp_edge *edge);
+/* Whether a stand-in reads the node: its own readers' views then depend on the node's layout
+ * and nothing may change it. */
+bool tp_work_has_alias(const tp_work *work, int node);
+/* How `upper`, an edge that reads a buffer laid out as elements of lower_dtype in row-major
+ * order of `lower`, reads the memory that lower addresses. False: not one view; *dims then
+ * is the pair of lower's dims to blame. */
+bool tp_work_through(const tp_view *lower, tp_dtype lower_dtype, const tp_edge *upper,
+                     tp_view *view, int dims[2]);
+/* All readers of old read new from now on, each with the view that `view` gives it (same order
+ * as the list of users; NULL: the one it has); deliveries move along; old is dead. */
+void tp_work_replace(tp_work *work, int old_node, int new_node, const tp_view *view);
+/* Marks nodes that no delivery needs as dead. */
+void tp_work_sweep(tp_work *work);
+/* A ledger row for a copy: kept, or gone for a reason with a note that is copied. */
+tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, const char *note);
+int64_t tp_work_bytes(const tp_wnode *node);
+/* Whether the node does elementwise work (its own op or a copy, cast or constant). */
+bool tp_work_is_elementwise(const tp_wnode *node);
+/* Short name for notes: the user's name or "%12 matmul". */
+void tp_work_label(const tp_wnode *node, char *text, size_t size);
+
+/* ---- step.c: a node as a step ----------------------------------------------------------- */
+
+/* operand[].buffer are node numbers; memory comes from arena. */
+tp_status tp_work_step(tp_work *work, int node, tp_arena *arena, tp_step *step);
+/* How far down its list the backend goes for the node (0: its best kernel), -1: out of
+ * memory; *why: the first refusal. */
+int tp_work_kernel_rank(tp_work *work, int node, tp_reason *why);
+
+/* ---- schedule.c, place.c: what holds without these passes -------------------------------------
+ */
+
+/* The live nodes in the user's order. */
+tp_status tp_work_order(tp_work *work);
+/* Every temporary in bytes of its own. */
+tp_status tp_work_place_apart(tp_work *work);
+/* The node whose buffer n's readers address: n, or what it stands in for. */
+int tp_work_base(const tp_work *work, int n);
+
+/* ---- emit.c, run.c, verify_work.c ----------------------------------------------------------- */
+
+tp_status tp_work_emit(tp_work *work, tp_plan *plan);
+/* The whole pipeline: a plan for outputs (not evaluated, each once). On success the plan
+ * owns its arena. */
+tp_status tp_passes_run(tp_graph *graph, int count, tp_tensor *const *outputs,
+                        const tp_eval_options *options, tp_plan *plan);
+/* NULL if all invariants hold, else a sentence in text. */
+const char *tp_work_verify(const tp_work *work, char *text, size_t size);
+
+#endif

@@ -1,0 +1,166 @@
+/* A working node as a step: the one place that knows how an op becomes operands, axes and a
+ * program. Passes use it to ask the backend what it would do; emit uses it for the plan. */
+#include "program.h"
+
+#include <string.h>
+
+/* The program of a node that does only its own work: elementwise its op, otherwise the
+ * conversion of its first operand. */
+static bool own_program(const tp_wnode *node, tp_arena *arena, tp_program *program)
+{
+    bool elementwise = tp_work_is_elementwise(node);
+    *program = (tp_program){.load_count = elementwise ? node->in_count : 1,
+                            .insn = tp_arena_alloc(arena, 4 * sizeof(tp_insn))};
+    if (!program->insn) return false;
+    static const int value[] = {0, 1, 2};
+    uint8_t dtype[3];
+    for (int i = 0; i < node->in_count && i < 3; i++) dtype[i] = node->in[i].dtype;
+    program->result = elementwise ? tp_program_apply(program, node, value, dtype)
+                                  : tp_program_convert(program, 0, dtype[0], node->calc);
+    return true;
+}
+
+/* Bit per reduced dim of x; attributes hold keepdims and the axes. */
+static uint32_t reduced_axes(const tp_tensor *x)
+{
+    uint32_t mask = 0;
+    for (int i = 1; i < x->attr_count; i++) mask |= 1U << x->attr[i];
+    return mask;
+}
+
+/* A view of a reduction's result, of any keepdims, with size 1 in the reduced dims. */
+static void with_reduced_dims(const tp_view *v, int rank, uint32_t axes, tp_view *y)
+{
+    if (v->ndim == rank) {
+        tp_view_copy(y, v);
+        return;
+    }
+    *y = (tp_view){.ndim = rank, .offset = v->offset};
+    for (int d = 0, from = 0; d < rank; d++) {
+        bool reduced = axes >> d & 1U;
+        y->shape[d] = reduced ? 1 : v->shape[from];
+        y->stride[d] = reduced ? 0 : v->stride[from];
+        from += !reduced;
+    }
+}
+
+static void set_reduction(const tp_wnode *node, tp_step *step)
+{
+    const tp_tensor *reduction = node->reduction ? node->reduction : node->asked;
+    step->kind = TP_STEP_REDUCE;
+    step->op = reduction->op;
+    step->calc = reduction->calc;
+    /* A mean of integers is the quotient of their 64-bit sum: it reads them as they are. */
+    step->reduced = reduction->dtype;
+    step->axes = reduced_axes(reduction);
+    int rank = step->domain.ndim;
+    tp_view out;
+    with_reduced_dims(&step->out.view, rank, step->axes, &out);
+    tp_view_copy(&step->out.view, &out);
+    for (int i = step->prologue.load_count; i < step->operand_count; i++) {
+        with_reduced_dims(&node->in[i].view, rank, step->axes, &step->operand[i].view);
+    }
+    if (node->epilogue) step->epilogue = *node->epilogue;
+}
+
+/* weight and bias of a layer norm over x's shape: stride 0 in the leading dims. */
+static void set_layer_norm(const tp_wnode *node, tp_step *step)
+{
+    step->kind = TP_STEP_LAYER_NORM;
+    int rank = step->domain.ndim;
+    step->axes = (1U << rank) - (1U << (rank - (int)node->asked->attr[0]));
+    step->value[0] = node->asked->value[0];
+    step->value[1].i = node->asked->attr[1];
+    for (int i = step->prologue.load_count; i < step->operand_count; i++) {
+        tp_view_expand(&node->in[i].view, rank, step->domain.shape, &step->operand[i].view);
+    }
+}
+
+static void set_kind(const tp_wnode *node, tp_step *step)
+{
+    switch (node->op) {
+    case TP_OP_SUM:
+    case TP_OP_MEAN:
+    case TP_OP_MAX:
+    case TP_OP_MIN:
+    case TP_OP_ARGMAX:
+        set_reduction(node, step);
+        break;
+    case TP_OP_SOFTMAX:
+        step->kind = TP_STEP_SOFTMAX;
+        step->axes = 1U << node->asked->attr[0];
+        break;
+    case TP_OP_LAYER_NORM:
+        set_layer_norm(node, step);
+        break;
+    case TP_OP_MATMUL:
+        step->kind = TP_STEP_MATMUL;
+        break;
+    case TP_OP_INDEX_SELECT:
+        step->kind = TP_STEP_INDEX_SELECT;
+        step->axis = (int)node->asked->attr[0];
+        break;
+    case TP_OP_ARANGE:
+        step->kind = TP_STEP_ARANGE;
+        step->value[0] = node->asked->value[0];
+        step->value[1] = node->asked->value[1];
+        break;
+    default:
+        step->kind = TP_STEP_EWISE;
+    }
+}
+
+/* Whether the op reads its first operand through a program over that operand's shape. */
+static bool reads_domain(const tp_wnode *node)
+{
+    return node->epilogue || tp_op_info_of((tp_op)node->op)->kind == TP_KIND_REDUCE ||
+           node->op == TP_OP_SOFTMAX || node->op == TP_OP_LAYER_NORM;
+}
+
+tp_status tp_work_step(tp_work *work, int n, tp_arena *arena, tp_step *step)
+{
+    const tp_wnode *node = &work->node[n];
+    memset(step, 0, sizeof *step);
+    step->op = node->op;
+    step->calc = node->calc;
+    step->asked = node->asked;
+    step->fused = node->fused;
+    step->ledger = -1;
+    step->operand_count = node->in_count;
+    step->operand = tp_arena_alloc(arena, (size_t)(node->in_count + 1) * sizeof *step->operand);
+    if (!step->operand) return tp_graph_fail_nomem(work->graph, "eval");
+    for (int i = 0; i < node->in_count; i++) {
+        step->operand[i].buffer = node->in[i].node;
+        step->operand[i].dtype = node->in[i].dtype;
+        tp_view_copy(&step->operand[i].view, &node->in[i].view);
+    }
+    step->out.buffer = n;
+    step->out.dtype = node->dtype;
+    tp_view_copy(&step->out.view, &node->store);
+    bool domain = reads_domain(node);
+    if (node->prologue)
+        tp_view_copy(&step->domain, &node->domain);
+    else
+        tp_view_copy(&step->domain, domain ? &node->in[0].view : &node->store);
+    if (node->prologue)
+        step->prologue = *node->prologue;
+    else if (domain || tp_work_is_elementwise(node)) {
+        if (!own_program(node, arena, &step->prologue))
+            return tp_graph_fail_nomem(work->graph, "eval");
+    }
+    set_kind(node, step);
+    return TP_OK;
+}
+
+int tp_work_kernel_rank(tp_work *work, int n, tp_reason *why)
+{
+    tp_arena scratch;
+    tp_arena_init(&scratch, work->context);
+    tp_step step;
+    int rank = -1;
+    *why = TP_REASON_NONE;
+    if (tp_work_step(work, n, &scratch, &step) == TP_OK)
+        tp_backend_choose(work->backend, &step, &rank, why);
+    tp_arena_free(&scratch);
+    return rank;
+}

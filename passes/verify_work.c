@@ -1,0 +1,60 @@
+/* Every invariant of the working graph as code; run after each pass in debug builds. */
+#include "pass.h"
+
+#include <stdio.h>
+
+/* Elements of the edge's dtype in its producer's buffer. */
+static int64_t elements(const tp_work *work, const tp_edge *edge)
+{
+    const tp_wnode *node = &work->node[edge->node];
+    while (node->alias) node = &work->node[node->in[0].node];
+    int64_t bytes = tp_work_bytes(node);
+    if (node->op == TP_OP_DATA) bytes = (int64_t)node->asked->storage->size_bytes;
+    return bytes / (int64_t)tp_dtype_size((tp_dtype)edge->dtype);
+}
+
+static const char *edge_fault(const tp_work *work, const tp_edge *edge, int reader)
+{
+    int64_t low, high;
+    if (edge->node < 0 || edge->node >= reader || edge->reader != reader)
+        return "an operand is not earlier";
+    if (work->node[edge->node].dead) return "an operand is dead";
+    if (tp_view_numel(&edge->view) == 0) return NULL;
+    if (!tp_view_reach(&edge->view, &low, &high) || low < 0 || high >= elements(work, edge))
+        return "an operand's view leaves its buffer";
+    return NULL;
+}
+
+static const char *node_fault(const tp_work *work, int n)
+{
+    const tp_wnode *node = &work->node[n];
+    for (int i = 0; i < node->in_count; i++) {
+        const char *fault = edge_fault(work, &node->in[i], n);
+        if (fault) return fault;
+    }
+    int64_t low, high;
+    if (node->alias || node->op == TP_OP_DATA || tp_view_numel(&node->store) == 0) return NULL;
+    if (!tp_view_is_dense(&node->store)) return "its store is no bijection";
+    if (!tp_view_reach(&node->store, &low, &high) || low != 0)
+        return "its store does not start at 0";
+    return NULL;
+}
+
+const char *tp_work_verify(const tp_work *work, char *text, size_t size)
+{
+    for (int n = 0; n < work->node_count; n++) {
+        if (work->node[n].dead) continue;
+        const char *fault = node_fault(work, n);
+        if (!fault) continue;
+        char name[80];
+        tp_work_label(&work->node[n], name, sizeof name);
+        snprintf(text, size, "node %d (%s): %s", n, name, fault);
+        return text;
+    }
+    for (int d = 0; d < work->delivery_count; d++) {
+        if (!work->node[work->delivery[d].buffer].dead) continue;
+        snprintf(text, size, "delivery %d is of a dead node", d);
+        return text;
+    }
+    return NULL;
+}

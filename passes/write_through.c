@@ -1,0 +1,143 @@
+/* write_through: a producer stores straight into the layout its copy would have.
+ *
+ * Let c = contiguous(v over s), where v visits every element of s's buffer once (a permute,
+ * a flip, a reshape, in any order). Then c's buffer can be s's: s stores element i where v
+ * would have brought it. With w the inverse of v, from a position in s's buffer to its
+ * row-major position in c, the new store is w after the old one - if that is one strided
+ * view. The other readers of s get w after their view. In the attention layer this makes
+ * P V store its heads side by side with ldc = E.
+ *
+ * Falls: the number of copies. Legal when s is computed here and not delivered otherwise,
+ * every reader of s can follow, and s's kernel stays as good with the new store. */
+#include "pass.h"
+
+#include <stdio.h>
+
+typedef struct move {
+    int copy, source;
+    tp_view inverse; /* position in source's buffer -> position in the copy's */
+    tp_view store;
+    tp_view *view; /* by user of source: its new view (unused for the copy itself) */
+} move;
+
+/* The source and shape of things allow it at all. */
+static bool is_candidate(const tp_work *work, int n)
+{
+    const tp_wnode *copy = &work->node[n];
+    if (copy->op != TP_OP_CONTIGUOUS || copy->alias || copy->dead) return false;
+    const tp_edge *in = &copy->in[0];
+    const tp_wnode *source = &work->node[in->node];
+    if (source->op == TP_OP_DATA || source->alias || source->output || in->dtype != source->dtype)
+        return false;
+    return tp_view_numel(&in->view) == tp_view_numel(&source->store) &&
+           tp_view_numel(&in->view) > 0 && !tp_work_has_alias(work, in->node);
+}
+
+/* New views for the other readers of the source. */
+static bool others_follow(tp_work *work, move *m)
+{
+    const tp_wnode *source = &work->node[m->source];
+    int count = 0, i = 0, dims[2];
+    for (tp_edge *e = tp_work_user(work, m->source, source->users); e;
+         e = tp_work_user(work, m->source, e->next))
+        count++;
+    m->view = tp_arena_alloc(&work->arena, (size_t)count * sizeof *m->view);
+    if (!m->view) return false;
+    for (tp_edge *e = tp_work_user(work, m->source, source->users); e;
+         e = tp_work_user(work, m->source, e->next)) {
+        tp_view *view = &m->view[i++];
+        if (e->reader == m->copy) continue;
+        if (e->dtype != source->dtype || !tp_view_compose(&m->inverse, &e->view, view, dims))
+            return false;
+    }
+    return true;
+}
+
+/* Puts views and store in; gives what was there, so that calling it again takes it back. */
+static void swap_layout(tp_work *work, move *m)
+{
+    tp_wnode *source = &work->node[m->source];
+    tp_view saved;
+    int i = 0;
+    for (tp_edge *e = tp_work_user(work, m->source, source->users); e;
+         e = tp_work_user(work, m->source, e->next)) {
+        tp_view *view = &m->view[i++];
+        if (e->reader == m->copy) continue;
+        tp_view_copy(&saved, &e->view);
+        tp_view_copy(&e->view, view);
+        tp_view_copy(view, &saved);
+    }
+    tp_view_copy(&saved, &source->store);
+    tp_view_copy(&source->store, &m->store);
+    tp_view_copy(&m->store, &saved);
+}
+
+/* Sum of how far the backend has to go for the source and the products that read it; -1: out of
+ * memory. */
+static int ranks(tp_work *work, const move *m, tp_reason *why)
+{
+    const tp_wnode *source = &work->node[m->source];
+    int sum = tp_work_kernel_rank(work, m->source, why);
+    tp_reason other;
+    for (tp_edge *e = tp_work_user(work, m->source, source->users); e && sum >= 0;
+         e = tp_work_user(work, m->source, e->next)) {
+        if (work->node[e->reader].op != TP_OP_MATMUL) continue;
+        int rank = tp_work_kernel_rank(work, e->reader, &other);
+        sum = rank < 0 ? -1 : sum + rank;
+    }
+    return sum;
+}
+
+/* Tries the move and leaves it done if all is well; else *why. */
+static bool apply(tp_work *work, move *m, tp_reason *why)
+{
+    tp_wnode *copy = &work->node[m->copy];
+    const tp_wnode *source = &work->node[m->source];
+    int dims[2];
+    *why = TP_REASON_RESHAPE_NOT_A_VIEW;
+    if (!tp_view_inverse(&copy->in[0].view, &m->inverse)) return false;
+    if (!tp_view_compose(&m->inverse, &source->store, &m->store, dims)) return false;
+    *why = TP_REASON_TWO_LAYOUTS;
+    if (!others_follow(work, m)) return false;
+    tp_reason unused;
+    int before = ranks(work, m, &unused);
+    swap_layout(work, m);
+    int after = ranks(work, m, why);
+    if (before >= 0 && after >= 0 && after <= before) return true;
+    swap_layout(work, m);
+    if (*why == TP_REASON_NONE) *why = TP_REASON_BACKEND;
+    return false;
+}
+
+static tp_status visit(tp_work *work, int n)
+{
+    tp_wnode *copy = &work->node[n];
+    move m = {.copy = n, .source = copy->in[0].node};
+    tp_reason why;
+    if (!apply(work, &m, &why)) {
+        /* What kept its readers from reading the source is the better reason. */
+        if (copy->reason == TP_REASON_NONE || why == TP_REASON_TWO_LAYOUTS) copy->reason = why;
+        return TP_OK;
+    }
+    const tp_wnode *source = &work->node[m.source];
+    char name[80], note[160];
+    tp_work_label(source, name, sizeof name);
+    snprintf(note, sizeof note, "%s stores straight into it", name);
+    bool as_built = copy->as_built;
+    copy->in[0].node = -1; /* it reads its own bytes now */
+    tp_work_replace(work, n, m.source, NULL);
+    return as_built
+               ? tp_work_ledger(work, n, false,
+                                source->op == TP_OP_MATMUL ? TP_REASON_SUNK_LDC : TP_REASON_FUSED,
+                                note)
+               : TP_OK;
+}
+
+tp_status tp_pass_write_through(tp_work *work)
+{
+    for (int n = 0; n < work->node_count; n++) {
+        if (is_candidate(work, n)) TRY(visit(work, n));
+    }
+    tp_work_sweep(work);
+    return TP_OK;
+}
