@@ -39,9 +39,9 @@ typedef struct tp_program {
 /* ---- Steps -------------------------------------------------------------------- */
 
 typedef struct tp_operand {
-    int buffer;    /* index into the plan's buffers */
+    int buffer; /* index into the plan's buffers */
     uint8_t dtype;
-    tp_view view;  /* elements of dtype, from the buffer's start */
+    tp_view view; /* elements of dtype, from the buffer's start */
 } tp_operand;
 
 typedef enum tp_step_kind {
@@ -80,7 +80,7 @@ typedef struct tp_step {
     uint8_t reduced; /* REDUCE: dtype of the reduction's result */
     uint32_t axes;   /* bit d: dim d of domain is reduced */
     int axis;
-    tp_view domain;  /* a shape; strides and offset mean nothing */
+    tp_view domain;                /* a shape; strides and offset mean nothing */
     tp_program prologue, epilogue; /* epilogue: REDUCE only; insn NULL and counts 0: none */
     int operand_count;
     tp_operand *operand;
@@ -100,11 +100,11 @@ typedef enum tp_buffer_kind { TP_BUFFER_LEAF, TP_BUFFER_OUTPUT, TP_BUFFER_TEMP }
 
 typedef struct tp_buffer {
     tp_buffer_kind kind;
-    tp_tensor *tensor;  /* LEAF: whose storage it is; others: the node that fills it */
+    tp_tensor *tensor; /* LEAF: whose storage it is; others: the node that fills it */
     int64_t size_bytes;
-    int64_t offset;     /* TEMP: in the workspace */
-    int first, last;    /* steps that write and last touch it */
-    int alias;          /* shares the bytes of that buffer (in place), -1: its own */
+    int64_t offset;  /* TEMP: in the workspace */
+    int first, last; /* steps that write and last touch it */
+    int alias;       /* shares the bytes of that buffer (in place), -1: its own */
 } tp_buffer;
 
 /* Where an output's result lies after the run. */
@@ -125,7 +125,7 @@ struct tp_plan {
     int delivery_count;
     tp_delivery *delivery;
     int copy_count;
-    tp_copy *copy;  /* the ledger */
+    tp_copy *copy; /* the ledger */
     tp_plan_summary summary;
     tp_eval_options options;
 };

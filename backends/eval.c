@@ -15,7 +15,8 @@ static bool output_ok(tp_graph *graph, const tp_tensor *x, int i)
 {
     if (x && x->graph == graph) return true;
     /* A NULL comes from a builder that has recorded why; the record keeps the first cause. */
-    tp_graph_fail(graph, TP_E_ARGUMENT, "eval", -1, x ? "output %d belongs to another graph" : "output %d is NULL", i);
+    tp_graph_fail(graph, TP_E_ARGUMENT, "eval", -1,
+                  x ? "output %d belongs to another graph" : "output %d is NULL", i);
     return false;
 }
 

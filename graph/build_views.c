@@ -88,9 +88,9 @@ static tp_tensor *permute(tp_tensor *x, const int *axes)
 tp_tensor *tp_permute(tp_tensor *x, int ndim, const int64_t *axes)
 {
     if (!x) return NULL;
-    char text[400];
-    tp_view_print_shape(&x->view, text, sizeof text);
     if (ndim != x->view.ndim || (ndim && !axes)) {
+        char text[400];
+        tp_view_print_shape(&x->view, text, sizeof text);
         tp_graph_fail(x->graph, TP_E_ARGUMENT, "permute", -1, "%s needs %d axes, not %d", text,
                       x->view.ndim, ndim);
         return NULL;
@@ -187,25 +187,24 @@ static bool expand_shape(tp_tensor *x, int ndim, const int64_t *wanted, int64_t 
 {
     int lead = ndim - x->view.ndim;
     char from[400];
-    tp_view_print_shape(&x->view, from, sizeof from);
     if (ndim > TP_MAX_RANK || lead < 0 || (ndim && !wanted)) {
+        tp_view_print_shape(&x->view, from, sizeof from);
         tp_graph_fail(x->graph, TP_E_SHAPE, "expand", -1, "%s cannot become rank %d", from, ndim);
         return false;
     }
     for (int d = 0; d < ndim; d++) {
         int64_t old = d >= lead ? x->view.shape[d - lead] : 1;
         shape[d] = wanted[d] == -1 && d >= lead ? old : wanted[d];
-        if (shape[d] < 0) {
-            tp_graph_fail(x->graph, TP_E_SHAPE, "expand", d, "size %lld of dim %d is negative",
-                          (long long)wanted[d], d);
-            return false;
-        }
-        if (old != 1 && old != shape[d]) {
+        if (shape[d] >= 0 && (old == 1 || old == shape[d])) continue;
+        tp_view_print_shape(&x->view, from, sizeof from);
+        if (shape[d] < 0)
+            tp_graph_fail(x->graph, TP_E_SHAPE, "expand", d, "%s: size %lld of dim %d is negative",
+                          from, (long long)wanted[d], d);
+        else
             tp_graph_fail(x->graph, TP_E_SHAPE, "expand", d,
                           "%s: dim %d has size %lld, not 1, and cannot become %lld", from, d - lead,
                           (long long)old, (long long)shape[d]);
-            return false;
-        }
+        return false;
     }
     return true;
 }
@@ -297,14 +296,14 @@ tp_tensor *tp_bitcast(tp_tensor *x, tp_dtype dtype)
         return NULL;
     }
     tp_view view;
-    char text[800];
-    tp_view_print(&x->view, text, sizeof text);
     const char *why =
         tp_view_bitcast(&x->view, tp_dtype_size((tp_dtype)x->dtype), tp_dtype_size(dtype), &view);
     const tp_storage *borrowed = x->base->storage;
     if (!why && borrowed && (uintptr_t)borrowed->data % tp_dtype_size(dtype))
         why = "the borrowed bytes are not aligned to it";
     if (why) {
+        char text[800];
+        tp_view_print(&x->view, text, sizeof text);
         tp_graph_fail(x->graph, TP_E_SHAPE, "bitcast", -1, "%s %s to %s: %s",
                       tp_dtype_name((tp_dtype)x->dtype), text, tp_dtype_name(dtype), why);
         return NULL;

@@ -92,15 +92,14 @@ tp_status tp_infer_shape(tp_graph *graph, const char *op, tp_dtype dtype, int nd
     }
     *view = tp_view_row_major(ndim, shape);
     int64_t numel = tp_view_numel(view), bytes;
+    bool fits = numel >= 0 && !__builtin_mul_overflow(numel, (int64_t)tp_dtype_size(dtype), &bytes);
+    if (fits) return TP_OK;
     char text[400];
     tp_view_print_shape(view, text, sizeof text);
     if (numel < 0)
         return tp_graph_fail(graph, TP_E_SHAPE, op, -1, "%s has more than 2^63-1 elements", text);
-    if (__builtin_mul_overflow(numel, (int64_t)tp_dtype_size(dtype), &bytes)) {
-        return tp_graph_fail(graph, TP_E_SHAPE, op, -1, "%s of %s has more than 2^63-1 bytes", text,
-                             tp_dtype_name(dtype));
-    }
-    return TP_OK;
+    return tp_graph_fail(graph, TP_E_SHAPE, op, -1, "%s of %s has more than 2^63-1 bytes", text,
+                         tp_dtype_name(dtype));
 }
 
 /* Widens *shape by one more operand's; false on a mismatch at dim *right from the right. */
@@ -236,47 +235,52 @@ tp_status tp_infer_reshape(tp_graph *graph, const char *op, const tp_view *x, in
                          (long long)tp_view_numel(x), to, (long long)tp_view_numel(&target));
 }
 
-tp_status tp_infer_matmul(tp_graph *graph, const tp_tensor *a, const tp_tensor *b)
+/* The sentence about two operands of a product that differ in one dim each. */
+static tp_status fail_matmul(tp_graph *graph, const tp_view *a, const tp_view *b, int da, int db)
 {
     char left[400], right[400];
-    tp_view_print_shape(&a->view, left, sizeof left);
-    tp_view_print_shape(&b->view, right, sizeof right);
-    if (a->view.ndim == 0 || b->view.ndim == 0) {
+    tp_view_print_shape(a, left, sizeof left);
+    tp_view_print_shape(b, right, sizeof right);
+    if (a->ndim == 0 || b->ndim == 0) {
         return tp_graph_fail(graph, TP_E_SHAPE, "matmul", -1,
                              "a is %s, b is %s: 0-d operands have no matrix product", left, right);
     }
-    int da = a->view.ndim - 1, db = b->view.ndim > 1 ? b->view.ndim - 2 : 0;
-    if (a->view.shape[da] != b->view.shape[db]) {
-        return tp_graph_fail(graph, TP_E_SHAPE, "matmul", da,
-                             "a is %s, b is %s: dim %d of a is %lld, dim %d of b is %lld", left,
-                             right, da, (long long)a->view.shape[da], db,
-                             (long long)b->view.shape[db]);
-    }
-    tp_view batch = {.ndim = 0}, other = {.ndim = 0};
-    int right_dim;
-    if (a->view.ndim > 2) batch = tp_view_row_major(a->view.ndim - 2, a->view.shape);
-    if (b->view.ndim > 2) other = tp_view_row_major(b->view.ndim - 2, b->view.shape);
-    if (broadcast_one(&batch, &other, &right_dim)) return TP_OK;
-    return tp_graph_fail(
-        graph, TP_E_SHAPE, "matmul", a->view.ndim - 2 - right_dim,
-        "a is %s, b is %s: dim %d of a is %lld, dim %d of b is %lld", left, right,
-        a->view.ndim - 2 - right_dim, (long long)a->view.shape[a->view.ndim - 2 - right_dim],
-        b->view.ndim - 2 - right_dim, (long long)b->view.shape[b->view.ndim - 2 - right_dim]);
+    return tp_graph_fail(graph, TP_E_SHAPE, "matmul", da,
+                         "a is %s, b is %s: dim %d of a is %lld, dim %d of b is %lld", left, right,
+                         da, (long long)a->shape[da], db, (long long)b->shape[db]);
+}
+
+/* The leading dims of an operand as a shape. */
+static tp_view leading(const tp_view *x)
+{
+    return tp_view_row_major(x->ndim > 2 ? x->ndim - 2 : 0, x->shape);
+}
+
+tp_status tp_infer_matmul(tp_graph *graph, const tp_tensor *a, const tp_tensor *b)
+{
+    const tp_view *x = &a->view, *y = &b->view;
+    int dx = x->ndim - 1, dy = y->ndim > 1 ? y->ndim - 2 : 0, right;
+    if (dx < 0 || y->ndim == 0 || x->shape[dx] != y->shape[dy])
+        return fail_matmul(graph, x, y, dx, dy);
+    tp_view batch = leading(x), other = leading(y);
+    if (broadcast_one(&batch, &other, &right)) return TP_OK;
+    return fail_matmul(graph, x, y, x->ndim - 2 - right, y->ndim - 2 - right);
 }
 
 bool tp_infer_bounds(tp_graph *graph, const char *op, const tp_view *view, int64_t elements)
 {
     if (tp_view_numel(view) == 0) return true;
     int64_t low, high;
+    bool reached = tp_view_reach(view, &low, &high);
+    if (reached && low >= 0 && high < elements) return true;
     char text[800];
     tp_view_print(view, text, sizeof text);
-    if (!tp_view_reach(view, &low, &high)) {
+    if (!reached) {
         tp_graph_fail(graph, TP_E_BOUNDS, op, -1,
                       "%s reaches beyond 2^63-1, the storage has %lld elements", text,
                       (long long)elements);
         return false;
     }
-    if (low >= 0 && high < elements) return true;
     tp_graph_fail(graph, TP_E_BOUNDS, op, -1, "%s reaches element %lld, the storage has %lld", text,
                   (long long)(low < 0 ? low : high), (long long)elements);
     return false;

@@ -217,7 +217,7 @@ TP_OP tp_scalar(tp_graph *graph, tp_dtype dtype, double value);
  * does not fit it. */
 TP_OP tp_num(tp_tensor *x, double value);
 TP_OP tp_int(tp_tensor *x, int64_t value);
-/* y[i] = start + i step for i < count, calculated in dtype (two roundings). */
+/* y[i] = start + i step for i < count: floats in f64, then rounded to dtype; integers wrap. */
 TP_OP tp_arange(tp_graph *graph, tp_dtype dtype, double start, double step, int64_t count);
 /* The array in a .npy file: format versions 1 to 3, either byte order, Fortran order as
  * a transposed view. Fails: TP_E_FILE; TP_E_FORMAT before anything is allocated. */

@@ -1,0 +1,51 @@
+/* Unit-stride row loops, compiled once per instruction set (loops.c); cpu.c picks a table. */
+#ifndef TP_CPU_LOOPS_H
+#define TP_CPU_LOOPS_H
+
+#include "../backend.h"
+
+/* Sums run in LANES interleaved partial sums over blocks of BLOCK elements, blocks are added
+ * pairwise: the order depends on an element's place in the row only, never on strides,
+ * threads or instruction set. */
+#define TP_LANES 16
+#define TP_SUM_BLOCK 2048
+
+/* y[i] = op(a[i], b[i], c[i]); y may be exactly a, b or c. */
+typedef void (*tp_loop)(int64_t n, const void *a, const void *b, const void *c, void *y);
+
+/* c[r * ldc + j] += sum over k of a[k * rows + r] * b[k * cols + j]: packed panels. */
+typedef struct tp_gemm_kernel {
+    int rows, cols;
+    void (*run)(int64_t k, const void *a, const void *b, void *c, int64_t ldc);
+} tp_gemm_kernel;
+
+typedef struct tp_cpu_loops {
+    const char *name;
+    /* By op and compute dtype of its operands; where: of the two values, a is u8. */
+    tp_loop op[TP_OP_COUNT][TP_DTYPE_COUNT];
+    /* y[i] = (to)a[i] between compute types, by the rules of tp_cast. */
+    tp_loop cast[TP_DTYPE_COUNT][TP_DTYPE_COUNT];
+    /* Storage of dtype -> compute type and back, unit stride; NULL where they are the same. */
+    tp_loop load[TP_DTYPE_COUNT], store[TP_DTYPE_COUNT];
+    /* Rounds floats to f16 or bf16 and keeps them as floats. */
+    tp_loop round[TP_DTYPE_COUNT];
+    /* lane[j] += x[i] for i % LANES == j; n a multiple of LANES unless it is the row's end. */
+    void (*sum_f32)(int64_t n, const float *x, float *lane);
+    void (*sum_f64)(int64_t n, const double *x, double *lane);
+    /* y[i] += x[i] */
+    tp_loop accumulate[TP_DTYPE_COUNT];
+    /* The largest of n >= 1 by the rules of maximum. */
+    float (*max_f32)(int64_t n, const float *x);
+    /* y[i] = e^(x[i] - max); y[i] = x[i] / by; sum of squares of (x - mean) into lanes. */
+    void (*exp_f32)(int64_t n, const float *x, float max, float *y);
+    void (*div_f32)(int64_t n, float *x, float by);
+    void (*norm_f32)(int64_t n, float *x, float mean, float by);
+    void (*square_f32)(int64_t n, const float *x, float mean, float *y);
+    /* F32, F64, U32, U64. */
+    tp_gemm_kernel gemm[TP_DTYPE_COUNT];
+} tp_cpu_loops;
+
+/* The table for this machine. */
+const tp_cpu_loops *tp_cpu_loops_get(void);
+
+#endif

@@ -1,0 +1,206 @@
+/* The m_ functions of ops.def for the CPU: f32 as branch-free polynomials that the compiler
+ * vectorises, f64 from the C library. No fma: the bits are the same on every instruction set,
+ * in a vector body and in a tail.
+ *
+ * Coefficients: Taylor for exp and atanh; the others are minimax fits (Remez exchange) made for
+ * this file. Largest errors: tests/unit/test_cpu_math.c. */
+#ifndef TP_CPU_MATH_H
+#define TP_CPU_MATH_H
+
+#include "../int_math.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+static inline float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* e^x: x = n ln 2 + r, |r| <= ln 2 / 2; 2^n in two factors so that denormals come out right. */
+static inline float m_exp_f32(float x)
+{
+    float z = x < -104.0F ? -104.0F : x;
+    z = z > 89.0F ? 89.0F : z; /* NaN passes both */
+    float shifted = z * 1.44269504F + 0x1.8p23F;
+    float n = shifted - 0x1.8p23F;
+    float r = (z - n * 0x1.63p-1F) - n * -2.12194440e-4F;
+    float q = 1.98412698e-4F;
+    q = q * r + 1.38888889e-3F;
+    q = q * r + 8.33333333e-3F;
+    q = q * r + 4.16666667e-2F;
+    q = q * r + 1.66666667e-1F;
+    q = q * r + 0.5F;
+    float p = r + r * r * q + 1.0F;
+    int32_t i = (int32_t)(bits_of(shifted) - 0x4B400000U);
+    int32_t half = i >> 1;
+    float y =
+        p * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(i - half + 127) << 23);
+    return x != x ? x : y;
+}
+
+/* ln x: x = 2^k m, m in [sqrt 1/2, sqrt 2); ln m = 2 atanh s, s = (m-1)/(m+1). */
+static inline float m_log_f32(float x)
+{
+    bool tiny = x < 0x1p-126F;
+    float scaled = tiny ? x * 0x1p23F : x;
+    uint32_t bits = bits_of(scaled) - 0x3F3504F3U;
+    int32_t k = (int32_t)bits >> 23;
+    float m = float_of((bits & 0x007FFFFFU) + 0x3F3504F3U);
+    float e = (float)(k - (tiny ? 23 : 0));
+    float f = m - 1.0F, s = f / (2.0F + f), t = s * s;
+    float q = 0.0909090909F;
+    q = q * t + 0.111111111F;
+    q = q * t + 0.142857143F;
+    q = q * t + 0.2F;
+    q = q * t + 0.333333333F;
+    /* 2 atanh s = f - (f - 2s) + 2 s t q, with f - 2s = s f exactly enough. */
+    float y = e * 0x1.62ep-1F + (f - (s * f - 2.0F * s * t * q - e * 0x1.0bfbe8p-15F));
+    y = x == 0 ? -INFINITY : y;
+    y = x < 0 ? NAN : y;
+    return x == INFINITY || x != x ? x : y;
+}
+
+/* tanh: an odd polynomial near 0, beyond it 1 - 2 / (e^2|x| + 1). */
+static inline float m_tanh_f32(float x)
+{
+    float size = fabsf(x), t = x * x;
+    float q = 2.24847590e-3F;
+    q = q * t - 8.30467407e-3F;
+    q = q * t + 2.17569302e-2F;
+    q = q * t - 5.39577992e-2F;
+    q = q * t + 1.33332975e-1F;
+    q = q * t - 3.33333331e-1F;
+    float near = size + size * t * q;
+    float far = 1.0F - 2.0F / (m_exp_f32(2.0F * size) + 1.0F);
+    return copysignf(size < 0.625F ? near : far, x);
+}
+
+/* e^p for the logarithm p of erfc at size in [1, 4]. */
+static inline float erfc_tail_f32(float size)
+{
+    float c = size > 4.0F ? 4.0F : size;
+    float p = -2.16867380e-5F;
+    p = p * c + 4.41334984e-4F;
+    p = p * c - 4.20455459e-3F;
+    p = p * c + 2.52082360e-2F;
+    p = p * c - 1.08418543e-1F;
+    p = p * c - 6.33219927e-1F;
+    p = p * c - 1.12957841F;
+    p = p * c + 1.88036055e-4F;
+    return m_exp_f32(p);
+}
+
+static inline float m_erf_f32(float x)
+{
+    float size = fabsf(x), t = x * x;
+    float q = 7.85386193e-5F;
+    q = q * t - 8.01019375e-4F;
+    q = q * t + 5.18832769e-3F;
+    q = q * t - 2.68538119e-2F;
+    q = q * t + 1.12835851e-1F;
+    q = q * t - 3.76126258e-1F;
+    q = q * t + 1.28379166e-1F;
+    float near = size + size * q; /* 2/sqrt(pi) = 1 + 0.128...: the 1 is exact */
+    float far = 1.0F - erfc_tail_f32(size);
+    return x != x ? x : copysignf(size < 1.0F ? near : far, x);
+}
+
+/* a/2 (1 + erf(a / sqrt 2)). */
+static inline float m_gelu_f32(float a)
+{
+    float y = 0.5F * a * (1.0F + m_erf_f32(a * 0.707106781F));
+    return a == -INFINITY ? -0.0F : y;
+}
+
+static inline float m_sqrt_f32(float a)
+{
+    return sqrtf(a);
+}
+static inline float m_abs_f32(float a)
+{
+    return fabsf(a);
+}
+static inline float m_pow_f32(float a, float b)
+{
+    return powf(a, b);
+}
+static inline double m_exp_f64(double a)
+{
+    return exp(a);
+}
+static inline double m_log_f64(double a)
+{
+    return log(a);
+}
+static inline double m_tanh_f64(double a)
+{
+    return tanh(a);
+}
+static inline double m_erf_f64(double a)
+{
+    return erf(a);
+}
+static inline double m_gelu_f64(double a)
+{
+    double y = 0.5 * a * (1.0 + erf(a * 0.70710678118654752440));
+    return a == -INFINITY ? -0.0 : y;
+}
+static inline double m_sqrt_f64(double a)
+{
+    return sqrt(a);
+}
+static inline double m_abs_f64(double a)
+{
+    return fabs(a);
+}
+static inline double m_pow_f64(double a, double b)
+{
+    return pow(a, b);
+}
+
+/* relu(-0) = +0; NaN stays. minimum and maximum: NaN wins, -0 < +0. Adding two equal zeros of
+ * different sign gives +0, the maximum; the minimum is the negated maximum of the negated. */
+#define CPU_FLOAT(type, tag)                                                                       \
+    static inline type m_relu_##tag(type a)                                                        \
+    {                                                                                              \
+        return a <= 0 ? (type)0 : a;                                                               \
+    }                                                                                              \
+    static inline type m_max_##tag(type a, type b)                                                 \
+    {                                                                                              \
+        type larger = a > b ? a : b;                                                               \
+        type y = a == b && a == 0 ? a + b : larger;                                                \
+        return a != a ? a : y;                                                                     \
+    }                                                                                              \
+    static inline type m_min_##tag(type a, type b)                                                 \
+    {                                                                                              \
+        type smaller = a < b ? a : b;                                                              \
+        type y = a == b && a == 0 ? -(-a + -b) : smaller;                                          \
+        return a != a ? a : y;                                                                     \
+    }
+CPU_FLOAT(float, f32)
+CPU_FLOAT(double, f64)
+
+#define m_exp(a) M_PICK_FLOAT(m_exp, a)(a)
+#define m_log(a) M_PICK_FLOAT(m_log, a)(a)
+#define m_sqrt(a) M_PICK_FLOAT(m_sqrt, a)(a)
+#define m_tanh(a) M_PICK_FLOAT(m_tanh, a)(a)
+#define m_erf(a) M_PICK_FLOAT(m_erf, a)(a)
+#define m_gelu(a) M_PICK_FLOAT(m_gelu, a)(a)
+#define m_abs(a) M_PICK(m_abs, a)(a)
+#define m_relu(a) M_PICK(m_relu, a)(a)
+#define m_pow(a, b) M_PICK(m_pow, a)(a, b)
+#define m_min(a, b) M_PICK(m_min, a)(a, b)
+#define m_max(a, b) M_PICK(m_max, a)(a, b)
+
+#endif

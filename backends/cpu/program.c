@@ -1,0 +1,195 @@
+/* The tile interpreter: a program runs instruction by instruction over tiles that stay in the
+ * first-level cache. Values lie in slots in compute form (f16 and bf16 as float, truth values
+ * as 0 or 1); slots are reused once their last reader has run. A load that lies in memory
+ * just as a tile would is used in place. */
+#include "program.h"
+
+#include <string.h>
+
+void tp_tile_prepare(tp_tile_program *t, const tp_program *program, const uint8_t *load_dtype)
+{
+    int values = program->load_count + program->insn_count,
+        last[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS];
+    t->program = program;
+    t->loops = tp_cpu_loops_get();
+    for (int v = 0; v < values; v++) {
+        last[v] = v;
+        t->dtype[v] =
+            v < program->load_count ? load_dtype[v] : program->insn[v - program->load_count].dtype;
+    }
+    for (int i = 0; i < program->insn_count; i++) {
+        const tp_insn *insn = &program->insn[i];
+        int count = insn->op == TP_OP_FULL ? 0 : insn->op == TP_OP_CAST ? 1 : 3;
+        for (int k = 0; k < count; k++) last[insn->in[k]] = program->load_count + i;
+    }
+    last[program->result] = values;
+    /* Slot 0 is scratch for conversions. Loads come first and keep theirs to their last reader. */
+    bool used[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS + 1] = {true};
+    t->slots = 1;
+    for (int v = 0; v < values; v++) {
+        /* An operand's slot is free from the instruction after its last reader on: types of
+         * different size must not overlap. */
+        for (int u = 0; u < v && v >= program->load_count; u++) {
+            if (last[u] < v) used[t->slot[u]] = false;
+        }
+        int slot = 1;
+        while (used[slot]) slot++;
+        used[slot] = true;
+        t->slot[v] = (uint8_t)slot;
+        if (slot >= t->slots) t->slots = slot + 1;
+    }
+}
+
+uint8_t tp_tile_result_dtype(const tp_tile_program *t)
+{
+    return t->dtype[t->program->result];
+}
+
+/* Packs rows x n elements of size bytes. */
+static void pack(int64_t rows, int64_t n, size_t size, const tp_rows *from, char *to)
+{
+    for (int64_t r = 0; r < rows; r++, to += n * (int64_t)size) {
+        const char *at = from->at + r * from->row_stride;
+        if (from->stride == (int64_t)size) {
+            memcpy(to, at, (size_t)n * size);
+            continue;
+        }
+        int64_t step = from->stride;
+        switch (size) {
+        case 1:
+            for (int64_t i = 0; i < n; i++) to[i] = at[i * step];
+            break;
+        case 2:
+            for (int64_t i = 0; i < n; i++) memcpy(to + 2 * i, at + i * step, 2);
+            break;
+        case 4:
+            for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, at + i * step, 4);
+            break;
+        default:
+            for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i, at + i * step, 8);
+        }
+    }
+}
+
+const char *tp_tile_load(const tp_cpu_loops *loops, uint8_t dtype, int64_t rows, int64_t n,
+                         const tp_rows *from, char *slot)
+{
+    size_t size = tp_dtype_size((tp_dtype)dtype);
+    bool dense = (n == 1 || from->stride == (int64_t)size) &&
+                 (rows == 1 || from->row_stride == n * (int64_t)size);
+    tp_loop convert = loops->load[dtype];
+    const char *raw = from->at;
+    if (!dense) {
+        /* What is converted afterwards (1 or 2 bytes to at most 4) is packed into the slot's
+         * upper half. */
+        char *packed = convert ? slot + TP_SLOT_BYTES / 2 : slot;
+        pack(rows, n, size, from, packed);
+        raw = packed;
+    }
+    if (!convert) return raw;
+    convert(rows * n, raw, NULL, NULL, slot);
+    return slot;
+}
+
+void tp_tile_store(const tp_cpu_loops *loops, uint8_t dtype, int64_t rows, int64_t n, const char *x,
+                   const tp_rows *to, char *slot)
+{
+    size_t size = tp_dtype_size((tp_dtype)dtype);
+    bool dense = (n == 1 || to->stride == (int64_t)size) &&
+                 (rows == 1 || to->row_stride == n * (int64_t)size);
+    tp_loop convert = loops->store[dtype];
+    if (convert) {
+        convert(rows * n, x, NULL, NULL, dense ? to->at : slot);
+        x = slot;
+        if (dense) return;
+    }
+    if (dense) {
+        if (x != to->at) memmove(to->at, x, (size_t)(rows * n) * size);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++, x += n * (int64_t)size) {
+        char *at = to->at + r * to->row_stride;
+        if (to->stride == (int64_t)size) {
+            memcpy(at, x, (size_t)n * size);
+            continue;
+        }
+        if (size == 4) {
+            for (int64_t i = 0; i < n; i++) memcpy(at + i * to->stride, x + 4 * i, 4);
+        } else {
+            for (int64_t i = 0; i < n; i++)
+                memcpy(at + i * to->stride, x + i * (int64_t)size, size);
+        }
+    }
+}
+
+/* A conversion between dtypes in compute form. */
+static void cast(const tp_cpu_loops *loops, uint8_t from, uint8_t to, int64_t n, const char *x,
+                 char *y, char *scratch)
+{
+    tp_dtype f = tp_dtype_compute((tp_dtype)from), t = tp_dtype_compute((tp_dtype)to);
+    tp_loop round = loops->round[to];
+    if (to == TP_BOOL) {
+        loops->cast[f][TP_BOOL](n, x, NULL, NULL, y);
+        return;
+    }
+    /* Types that f32 holds exactly go through it to f16 and bf16; the others would round
+     * twice. */
+    bool wide = f == TP_F64 || f == TP_I32 || f == TP_U32 || f == TP_I64 || f == TP_U64;
+    if (round && wide) {
+        tp_convert(n, f, x, (int64_t)tp_dtype_size(f), (tp_dtype)to, scratch, 2);
+        loops->load[to](n, scratch, NULL, NULL, y);
+        return;
+    }
+    loops->cast[f][t](n, x, NULL, NULL, y);
+    if (round) round(n, y, NULL, NULL, y);
+}
+
+static void fill(uint8_t dtype, const tp_value *value, int64_t n, char *y)
+{
+    tp_dtype compute = tp_dtype_compute((tp_dtype)dtype);
+    size_t size = tp_dtype_size(compute);
+    tp_value_store(compute, y, tp_dtype_kind_of(compute) == TP_DTYPE_FLOAT ? TP_F64 : compute,
+                   *value);
+    for (int64_t i = 1; i < n; i++) memcpy(y + i * (int64_t)size, y, size);
+}
+
+static void run_insn(const tp_tile_program *t, const tp_insn *insn, int64_t n,
+                     const char *const *value, char *y, char *scratch)
+{
+    const tp_cpu_loops *loops = t->loops;
+    if (insn->op == TP_OP_FULL) {
+        fill(insn->dtype, &insn->imm, n, y);
+        return;
+    }
+    uint8_t calc = t->dtype[insn->in[insn->op == TP_OP_WHERE]];
+    if (insn->op == TP_OP_CAST) {
+        cast(loops, calc, insn->dtype, n, value[insn->in[0]], y, scratch);
+        return;
+    }
+    loops->op[insn->op][tp_dtype_compute((tp_dtype)calc)](n, value[insn->in[0]], value[insn->in[1]],
+                                                          value[insn->in[2]], y);
+    tp_loop round = loops->round[insn->dtype];
+    if (round) round(n, y, NULL, NULL, y);
+}
+
+const char *tp_tile_run(const tp_tile_program *t, int64_t rows, int64_t n, const tp_rows *loads,
+                        const char *given, char *scratch)
+{
+    const tp_program *program = t->program;
+    const char *value[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS];
+    for (int v = 0; v < program->load_count; v++) {
+        char *slot = scratch + t->slot[v] * TP_SLOT_BYTES;
+        if (given && v == 0)
+            value[0] = given;
+        else
+            value[v] =
+                tp_tile_load(t->loops, t->dtype[v], rows, n, &loads[v - (given != NULL)], slot);
+    }
+    for (int i = 0; i < program->insn_count; i++) {
+        int v = program->load_count + i;
+        char *slot = scratch + t->slot[v] * TP_SLOT_BYTES;
+        run_insn(t, &program->insn[i], rows * n, value, slot, scratch);
+        value[v] = slot;
+    }
+    return value[program->result];
+}

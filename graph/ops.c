@@ -1,0 +1,41 @@
+/* The op list as data: ops.def expanded once. */
+#include "graph.h"
+
+#include <string.h>
+
+static const tp_op_info infos[TP_OP_COUNT] = {
+#define UNARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_UNARY, TP_RULE_##rule, cost},
+#define BINARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_BINARY, TP_RULE_##rule, cost},
+#define TERNARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_TERNARY, TP_RULE_##rule, cost},
+#define COMPARE(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_COMPARE, TP_RULE_##rule, cost},
+#define REDUCE(ENUM, name, rule, ...) {#name, TP_KIND_REDUCE, TP_RULE_##rule, 1},
+#define VIEW(ENUM, name, ...) {#name, TP_KIND_VIEW, TP_RULE_KEEP, 0},
+#define COMPUTE(ENUM, name, ...) {#name, TP_KIND_COMPUTE, TP_RULE_KEEP, 0},
+#include "ops.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef COMPARE
+#undef REDUCE
+#undef VIEW
+#undef COMPUTE
+};
+
+const tp_op_info *tp_op_info_of(tp_op op)
+{
+    return &infos[op];
+}
+
+tp_op tp_op_find(const char *name, size_t length)
+{
+    for (int op = 0; op < TP_OP_COUNT; op++) {
+        if (strlen(infos[op].name) == length && memcmp(infos[op].name, name, length) == 0)
+            return (tp_op)op;
+    }
+    return TP_OP_COUNT;
+}
+
+bool tp_op_is_elementwise(tp_op op)
+{
+    return infos[op].kind <= TP_KIND_COMPARE;
+}
