@@ -311,8 +311,10 @@ typedef struct tp_text {
 } tp_text;
 void tp_text_add(tp_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tp_text_add_view(tp_text *text, const tp_view *v);
-/* Escaped for a dot string or label: quotes, backslashes, <>&, control characters. */
+/* With quotes, backslashes and control characters escaped, for the inside of "...". */
 void tp_text_add_escaped(tp_text *text, const char *string);
+/* A number of a dtype, exact, the same in every locale. */
+void tp_text_add_number(tp_text *text, tp_dtype dtype, tp_value value);
 
 /* ---- Marks: which nodes outputs depend on ------------------------------------------------------------------ */
 

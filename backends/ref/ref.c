@@ -206,30 +206,37 @@ static tp_status layer_norm(const tp_step *step, tp_run *run)
 /* ---- Products, gathers, ranges ------------------------------------------------------------------
  */
 
+/* One element of the product: a row of a against a column of b. */
+static tp_value dot(tp_dtype dtype, int64_t count, const char *a, int64_t a_step, const char *b,
+                    int64_t b_step)
+{
+    long double sum = 0;
+    uint64_t wrapped = 0;
+    for (int64_t k = 0; k < count; k++, a += a_step, b += b_step) {
+        tp_value x = tp_value_load(dtype, a), y = tp_value_load(dtype, b);
+        if (is_float(dtype)) sum += (long double)x.f * (long double)y.f;
+        else wrapped += (uint64_t)x.i * (uint64_t)y.i;
+    }
+    return (tp_value){.f = (double)sum, .i = (int64_t)wrapped};
+}
+
 static tp_status matmul(const tp_step *step, tp_run *run)
 {
     const tp_operand *a = &step->operand[0], *b = &step->operand[1];
     tp_dtype dtype = (tp_dtype)a->dtype;
     int rank = step->domain.ndim;
     int64_t index[TP_MAX_RANK] = {0}, inner = a->view.shape[rank - 1];
+    int64_t size = (int64_t)tp_dtype_size(dtype);
+    int64_t a_step = inner > 1 ? a->view.stride[rank - 1] * size : 0;
+    int64_t b_step = inner > 1 ? b->view.stride[rank - 2] * size : 0;
     if (tp_view_numel(&step->domain) == 0) return TP_OK;
     do {
-        long double sum = 0;
-        uint64_t wrapped = 0;
         int64_t at_a[TP_MAX_RANK], at_b[TP_MAX_RANK];
         memcpy(at_a, index, sizeof at_a);
         memcpy(at_b, index, sizeof at_b);
-        for (int64_t k = 0; k < inner; k++) {
-            at_a[rank - 1] = at_b[rank - 2] = k;
-            tp_value x = tp_value_load(dtype, tp_ref_at(a, run, at_a)),
-                     y = tp_value_load(dtype, tp_ref_at(b, run, at_b));
-            if (is_float(dtype))
-                sum += (long double)x.f * (long double)y.f;
-            else
-                wrapped += (uint64_t)x.i * (uint64_t)y.i;
-        }
-        store(step, run, index, is_float(dtype) ? TP_F64 : dtype,
-              (tp_value){.f = (double)sum, .i = (int64_t)wrapped});
+        at_a[rank - 1] = at_b[rank - 2] = 0;
+        tp_value y = dot(dtype, inner, tp_ref_at(a, run, at_a), a_step, tp_ref_at(b, run, at_b), b_step);
+        store(step, run, index, is_float(dtype) ? TP_F64 : dtype, y);
     } while (tp_ref_next(&step->domain, ALL_DIMS, index));
     return TP_OK;
 }
