@@ -58,6 +58,7 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
         __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
         return;
     }
+    tp_tile_begin(&j->tile, scratch);
     for (int64_t t = begin; t < end; t++) run_tile(j, t, scratch);
     tp_context_free(j->context, scratch, bytes);
 }

@@ -165,6 +165,7 @@ static void run_lines(void *arg, int64_t begin, int64_t end)
     }
     char *buffer = scratch + slots, *spare = buffer + line_bytes;
     bool softmax = j->step->kind == TP_STEP_SOFTMAX;
+    tp_tile_begin(&j->prologue, scratch);
     for (int64_t l = begin; l < end; l++) {
         walk(j, l, read_tile, buffer, scratch);
         if (j->type == TP_F32)

@@ -6,6 +6,20 @@
 
 #include <string.h>
 
+static void fill(uint8_t dtype, const tp_value *value, int64_t n, char *y)
+{
+    tp_dtype compute = tp_dtype_compute((tp_dtype)dtype);
+    size_t size = tp_dtype_size(compute);
+    tp_value_store(compute, y, tp_dtype_kind_of(compute) == TP_DTYPE_FLOAT ? TP_F64 : compute,
+                   *value);
+    for (int64_t i = 1; i < n; i++) memcpy(y + i * (int64_t)size, y, size);
+}
+
+static bool is_constant(const tp_program *program, int v)
+{
+    return v >= program->load_count && program->insn[v - program->load_count].op == TP_OP_FULL;
+}
+
 void tp_tile_prepare(tp_tile_program *t, const tp_program *program, const uint8_t *load_dtype)
 {
     int values = program->load_count + program->insn_count,
@@ -23,20 +37,35 @@ void tp_tile_prepare(tp_tile_program *t, const tp_program *program, const uint8_
         for (int k = 0; k < count; k++) last[insn->in[k]] = program->load_count + i;
     }
     last[program->result] = values;
-    /* Slot 0 is scratch for conversions. Loads come first and keep theirs to their last reader. */
-    bool used[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS + 1] = {true};
+    /* Slot 0 is scratch for conversions. owner: the value that holds a slot, -1 none. A slot is
+     * free from the instruction after its owner's last reader on: types of different size must
+     * not overlap. Constants are written once and keep theirs. */
+    int owner[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS + 1];
     t->slots = 1;
     for (int v = 0; v < values; v++) {
-        /* An operand's slot is free from the instruction after its last reader on: types of
-         * different size must not overlap. */
-        for (int u = 0; u < v && v >= program->load_count; u++) {
-            if (last[u] < v) used[t->slot[u]] = false;
-        }
+        if (!is_constant(program, v)) continue;
+        last[v] = values;
+        owner[t->slots] = v;
+        t->slot[v] = (uint8_t)t->slots++;
+    }
+    for (int v = 0; v < values; v++) {
+        if (is_constant(program, v)) continue;
         int slot = 1;
-        while (used[slot]) slot++;
-        used[slot] = true;
+        while (slot < t->slots && last[owner[slot]] >= v) slot++;
+        if (slot == t->slots) t->slots++;
+        owner[slot] = v;
         t->slot[v] = (uint8_t)slot;
-        if (slot >= t->slots) t->slots = slot + 1;
+    }
+}
+
+void tp_tile_begin(const tp_tile_program *t, char *scratch)
+{
+    const tp_program *program = t->program;
+    for (int i = 0; i < program->insn_count; i++) {
+        const tp_insn *insn = &program->insn[i];
+        if (insn->op != TP_OP_FULL) continue;
+        fill(insn->dtype, &insn->imm, TP_TILE,
+             scratch + t->slot[program->load_count + i] * TP_SLOT_BYTES);
     }
 }
 
@@ -144,23 +173,11 @@ static void cast(const tp_cpu_loops *loops, uint8_t from, uint8_t to, int64_t n,
     if (round) round(n, y, NULL, NULL, y);
 }
 
-static void fill(uint8_t dtype, const tp_value *value, int64_t n, char *y)
-{
-    tp_dtype compute = tp_dtype_compute((tp_dtype)dtype);
-    size_t size = tp_dtype_size(compute);
-    tp_value_store(compute, y, tp_dtype_kind_of(compute) == TP_DTYPE_FLOAT ? TP_F64 : compute,
-                   *value);
-    for (int64_t i = 1; i < n; i++) memcpy(y + i * (int64_t)size, y, size);
-}
-
 static void run_insn(const tp_tile_program *t, const tp_insn *insn, int64_t n,
                      const char *const *value, char *y, char *scratch)
 {
     const tp_cpu_loops *loops = t->loops;
-    if (insn->op == TP_OP_FULL) {
-        fill(insn->dtype, &insn->imm, n, y);
-        return;
-    }
+    if (insn->op == TP_OP_FULL) return; /* tp_tile_begin wrote it */
     uint8_t calc = t->dtype[insn->in[insn->op == TP_OP_WHERE]];
     if (insn->op == TP_OP_CAST) {
         cast(loops, calc, insn->dtype, n, value[insn->in[0]], y, scratch);

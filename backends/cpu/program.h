@@ -25,6 +25,8 @@ typedef struct tp_tile_program {
 
 /* load_dtype by load. Scratch for a thread: slots * TP_SLOT_BYTES. */
 void tp_tile_prepare(tp_tile_program *t, const tp_program *program, const uint8_t *load_dtype);
+/* Writes the constants into a thread's scratch, once before its first tile. */
+void tp_tile_begin(const tp_tile_program *t, char *scratch);
 /* Calculates rows x n <= TP_TILE elements. Gives where they lie, dense, in the compute type
  * of the result's dtype: in the scratch, or in a load's own memory. `given`, if not NULL, is
  * value 0 in compute form; loads are then for values 1, 2, ... */

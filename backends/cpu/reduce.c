@@ -33,7 +33,8 @@ typedef struct job {
 
 /* What a thread holds for one group. */
 typedef struct state {
-    char *scratch;  /* of the programs */
+    char *scratch;  /* of the prologue */
+    char *after;    /* of the epilogue */
     char *lane;     /* LANES x columns, or TILE values of a maximum */
     char *stack;    /* MOST_LEVELS x columns */
     char *result;   /* columns, up to 8 bytes each */
@@ -285,7 +286,7 @@ static void run_group(const job *j, state *s, int64_t number)
         for (int k = j->loads + 1; k < j->kept.operands; k++)
             loads[k - j->loads - 1] =
                 (tp_rows){j->kept.base[k] + offset[k], 0, j->kept.stride[k][inner]};
-        y = tp_tile_run(&j->epilogue, 1, columns, loads, y, s->scratch);
+        y = tp_tile_run(&j->epilogue, 1, columns, loads, y, s->after);
         dtype = tp_tile_result_dtype(&j->epilogue);
     }
     tp_rows out = {j->kept.base[0] + offset[0], 0, j->kept.stride[0][inner]};
@@ -295,8 +296,8 @@ static void run_group(const job *j, state *s, int64_t number)
 static void run_groups(void *arg, int64_t begin, int64_t end)
 {
     job *j = arg;
-    int slots = j->prologue.slots > j->epilogue.slots ? j->prologue.slots : j->epilogue.slots;
-    size_t scratch = (size_t)slots * TP_SLOT_BYTES, row = MOST_COLUMNS * 8,
+    size_t scratch = (size_t)(j->prologue.slots + j->epilogue.slots) * TP_SLOT_BYTES,
+           row = MOST_COLUMNS * 8,
            lanes = TP_LANES * row > TP_SLOT_BYTES ? TP_LANES * row : TP_SLOT_BYTES;
     size_t bytes = scratch + lanes + (MOST_LEVELS + 2) * row;
     char *memory = tp_context_alloc(j->context, bytes);
@@ -307,6 +308,9 @@ static void run_groups(void *arg, int64_t begin, int64_t end)
     state s = {.scratch = memory, .lane = memory + scratch, .stack = memory + scratch + lanes};
     s.result = s.stack + MOST_LEVELS * row;
     s.index = (int64_t *)(void *)(s.result + row);
+    s.after = memory + (size_t)j->prologue.slots * TP_SLOT_BYTES;
+    tp_tile_begin(&j->prologue, s.scratch);
+    if (j->step->epilogue.load_count) tp_tile_begin(&j->epilogue, s.after);
     for (int64_t g = begin; g < end; g++) run_group(j, &s, g);
     tp_context_free(j->context, memory, bytes);
 }
