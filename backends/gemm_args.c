@@ -210,9 +210,16 @@ tp_reason tp_gemm_args(const tp_view *a, const tp_view *b, const tp_view *c, tp_
     turn_round(&p, &p.k);
     for (int i = 0; i < p.loops; i++) turn_round(&p, &p.loop[i]);
     merge_loops(&p);
-    while (fold_one(&p, &p.m, 1)) {
+    /* The larger the single product the better, but a fold may spoil a form that was there. */
+    tp_reason why = TP_REASON_NONE;
+    for (int folds = 3; folds >= 0; folds--) {
+        problem q = p;
+        while ((folds & 1) && fold_one(&q, &q.m, 1)) {
+        }
+        while ((folds & 2) && fold_one(&q, &q.n, 0)) {
+        }
+        why = exchange(&q, gemm, operand);
+        if (why == TP_REASON_NONE) break;
     }
-    while (fold_one(&p, &p.n, 0)) {
-    }
-    return exchange(&p, gemm, operand);
+    return why;
 }
