@@ -42,6 +42,7 @@ typedef struct group {
     tp_view domain;
     int member_count, reading_count, loads, room;
     int reduction; /* the reading that becomes the step's reduction, -1 */
+    bool prologue; /* it feeds a reduction or the like: no second one inside */
     member member[MAX_MEMBERS];
     reading reading[MAX_READS];
 } group;
@@ -74,6 +75,7 @@ static void start(group *g, tp_work *work, int root)
     g->root = root;
     g->member_count = g->reading_count = g->loads = g->room = 0;
     g->reduction = -1;
+    g->prologue = false;
 }
 
 /* The view through which a member's operand is read over the group's domain: `outer` reads the
@@ -150,12 +152,10 @@ static bool may_join(const group *g, const reading *r, bool *second)
 static bool may_reduce(const group *g, const reading *r)
 {
     const tp_wnode *node = &g->work->node[r->node];
-    if (g->reduction >= 0 || node->alias || node->output ||
+    if (g->prologue || g->reduction >= 0 || node->alias || node->output ||
         tp_op_info_of((tp_op)node->op)->kind != TP_KIND_REDUCE)
         return false;
-    if (!tp_work_is_elementwise(&g->work->node[g->root]) || r->dtype != node->dtype ||
-        !only_read_by(g, r->node, r))
-        return false;
+    if (r->dtype != node->dtype || !only_read_by(g, r->node, r)) return false;
     return tp_view_same_shape(&r->view, &node->store) && tp_view_equal(&r->view, &node->store);
 }
 
@@ -293,6 +293,7 @@ static void become_reduction(tp_work *work, int root, int reduction)
 static void start_prologue(group *g, tp_work *work, int root, int reader)
 {
     start(g, work, root);
+    g->prologue = true;
     const tp_wnode *node = &work->node[reader];
     tp_view_copy(&g->domain, &node->in[0].view);
     member *m = &g->member[g->member_count++];

@@ -18,10 +18,19 @@
     }
 REF_UNARY(exp, exp)
 REF_UNARY(log, log)
-REF_UNARY(sqrt, sqrt)
 REF_UNARY(tanh, tanh)
 REF_UNARY(erf, erf)
 REF_UNARY(abs, fabs)
+
+/* Correctly rounded as they are; a second rounding would spoil it. */
+static inline float m_sqrt_f32(float a)
+{
+    return sqrtf(a);
+}
+static inline double m_sqrt_f64(double a)
+{
+    return sqrt(a);
+}
 
 static inline float m_pow_f32(float a, float b)
 {
