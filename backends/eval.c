@@ -203,7 +203,7 @@ static void poison_dead(runner *r, int step)
 {
     for (int i = 0; i < r->plan->buffer_count; i++) {
         const tp_buffer *b = &r->plan->buffer[i];
-        if (b->kind == TP_BUFFER_TEMP && b->alias < 0 && b->last == step)
+        if (b->kind == TP_BUFFER_TEMP && b->alias < 0 && b->last == step && b->size_bytes)
             memset(r->address[i], 0xFF, (size_t)b->size_bytes);
     }
 }

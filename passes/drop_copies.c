@@ -50,6 +50,7 @@ typedef struct trial {
     int copy, readers, products;
     bool transposed; /* some GEMM reads it with its last dim strided */
     tp_view *view;   /* by reader */
+    bool *reshaped;  /* by reader: it takes the copy's shape first */
     tp_reason reason;
     int dims[2];
     char note[160];
@@ -70,13 +71,47 @@ static bool kernel_accepts(tp_work *work, tp_edge *edge, const tp_view *view, co
     return before >= 0 && after >= 0 && after <= before;
 }
 
+/* An elementwise reader that takes the copy whole, in any shape, can as well run over the copy's
+ * shape: nobody sees a node's shape but itself, readers address its buffer. */
+static bool can_reshape(const tp_work *work, const tp_wnode *copy, const tp_edge *edge)
+{
+    const tp_wnode *reader = &work->node[edge->reader];
+    tp_view view;
+    int dims[2];
+    if (!tp_work_is_elementwise(reader) || !tp_view_is_row_major(&reader->store)) return false;
+    if (edge->dtype != copy->dtype || !tp_view_is_row_major(&edge->view) ||
+        tp_view_numel(&edge->view) != tp_view_numel(&copy->store))
+        return false;
+    for (int i = 0; i < reader->in_count; i++) {
+        if (!tp_view_reshape(&reader->in[i].view, copy->store.ndim, copy->store.shape, &view, dims))
+            return false;
+    }
+    return true;
+}
+
+static void reshape_reader(tp_work *work, const tp_wnode *copy, int n)
+{
+    tp_wnode *reader = &work->node[n];
+    int dims[2];
+    for (int i = 0; i < reader->in_count; i++) {
+        tp_view view;
+        tp_view_reshape(&reader->in[i].view, copy->store.ndim, copy->store.shape, &view, dims);
+        tp_view_copy(&reader->in[i].view, &view);
+    }
+    reader->store = tp_view_row_major(copy->store.ndim, copy->store.shape);
+}
+
 static bool try_reader(tp_work *work, trial *t, tp_edge *edge, const tp_edge *source)
 {
-    tp_view *view = &t->view[t->readers++];
+    int k = t->readers++;
+    tp_view *view = &t->view[k];
     tp_wnode *reader = &work->node[edge->reader];
     char name[80];
     tp_work_label(reader, name, sizeof name);
-    if (!tp_work_through(&source->view, (tp_dtype)source->dtype, edge, view, t->dims)) {
+    bool through = tp_work_through(&source->view, (tp_dtype)source->dtype, edge, view, t->dims);
+    t->reshaped[k] = !through && can_reshape(work, &work->node[t->copy], edge);
+    if (t->reshaped[k]) tp_view_copy(view, &source->view);
+    if (!through && !t->reshaped[k]) {
         t->reason = TP_REASON_RESHAPE_NOT_A_VIEW;
         snprintf(t->note, sizeof t->note, "%s cannot read it as one strided view", name);
         return false;
@@ -105,7 +140,8 @@ static bool try_readers(tp_work *work, trial *t)
          e = tp_work_user(work, t->copy, e->next))
         count++;
     t->view = tp_arena_alloc(&work->arena, (size_t)count * sizeof *t->view);
-    if (!t->view) return false;
+    t->reshaped = tp_arena_alloc(&work->arena, (size_t)count * sizeof *t->reshaped);
+    if (!t->view || !t->reshaped) return false;
     for (tp_edge *e = tp_work_user(work, t->copy, copy->users); e;
          e = tp_work_user(work, t->copy, e->next)) {
         if (!try_reader(work, t, e, source)) return false;
@@ -139,6 +175,11 @@ static tp_status drop(tp_work *work, trial *t)
         why = TP_REASON_NOOP;
     else if (t->products)
         why = t->transposed ? TP_REASON_ABSORBED_TRANS : TP_REASON_ABSORBED_LD;
+    int k = 0;
+    for (tp_edge *e = tp_work_user(work, t->copy, copy->users); e;
+         e = tp_work_user(work, t->copy, e->next)) {
+        if (t->reshaped[k++]) reshape_reader(work, copy, e->reader);
+    }
     tp_work_replace(work, t->copy, copy->in[0].node, t->view);
     return as_built ? tp_work_ledger(work, t->copy, false, why, t->note) : TP_OK;
 }
@@ -153,7 +194,7 @@ static tp_status visit(tp_work *work, int n)
     }
     snprintf(t.note, sizeof t.note, "its source already lies so");
     if (try_readers(work, &t)) return drop(work, &t);
-    if (!t.view) return tp_graph_fail_nomem(work->graph, "eval");
+    if (!t.view || !t.reshaped) return tp_graph_fail_nomem(work->graph, "eval");
     copy->reason = t.reason == TP_REASON_NONE ? TP_REASON_BACKEND : t.reason;
     copy->dims[0] = t.dims[0];
     copy->dims[1] = t.dims[1];
