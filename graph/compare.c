@@ -7,54 +7,54 @@
  * u64), which no a reaches. */
 #include "infer.h"
 
-/* The three outcomes of a against b as bool tensors. */
-typedef struct outcome {
-    tp_tensor *less, *equal, *greater;
-} outcome;
+typedef enum outcome { LESS, EQUAL, GREATER } outcome;
+
+/* Only what is asked for is built: a part that nobody reads must not be able to fail. */
+typedef tp_tensor *(*compare_fn)(tp_tensor *a, tp_tensor *b, outcome wanted);
 
 static bool is_float(const tp_tensor *x)
 {
     return tp_dtype_kind_of((tp_dtype)x->dtype) == TP_DTYPE_FLOAT;
 }
 
-static outcome integer_float(tp_tensor *a, tp_tensor *b)
+static tp_tensor *integer_float(tp_tensor *a, tp_tensor *b, outcome wanted)
 {
     double beyond = a->dtype == TP_U64 ? 0x1p64 : 0x1p63;
     tp_tensor *rounded = tp_cast(a, TP_F64), *wide = tp_cast(b, TP_F64);
-    tp_tensor *whole = tp_cast(wide, (tp_dtype)a->dtype);
-    tp_tensor *tie = tp_equal(rounded, wide), *out = tp_greater_equal(wide, tp_num(wide, beyond));
+    tp_tensor *whole = wide ? tp_cast(wide, (tp_dtype)a->dtype) : NULL;
+    tp_tensor *tie = tp_equal(rounded, wide);
+    if (wanted == GREATER)
+        return tp_logical_or(tp_greater(rounded, wide), tp_logical_and(tie, tp_greater(a, whole)));
+    tp_tensor *out = tp_greater_equal(wide, tp_num(wide, beyond));
+    if (wanted == EQUAL)
+        return tp_logical_and(tie, tp_logical_and(tp_equal(a, whole), tp_logical_not(out)));
     tp_tensor *below = tp_logical_or(tp_less(a, whole), out);
-    tp_tensor *same = tp_logical_and(tp_equal(a, whole), tp_logical_not(out));
-    return (outcome){
-        tp_logical_or(tp_less(rounded, wide), tp_logical_and(tie, below)),
-        tp_logical_and(tie, same),
-        tp_logical_or(tp_greater(rounded, wide), tp_logical_and(tie, tp_greater(a, whole)))};
+    return tp_logical_or(tp_less(rounded, wide), tp_logical_and(tie, below));
 }
 
-static outcome signed_unsigned(tp_tensor *a, tp_tensor *b)
+static tp_tensor *signed_unsigned(tp_tensor *a, tp_tensor *b, outcome wanted)
 {
     tp_tensor *negative = tp_less(a, tp_int(a, 0)), *bits = tp_cast(a, TP_U64);
-    tp_tensor *natural = tp_logical_not(negative);
-    return (outcome){tp_logical_or(negative, tp_less(bits, b)),
-                     tp_logical_and(natural, tp_equal(bits, b)),
-                     tp_logical_and(natural, tp_greater(bits, b))};
+    if (wanted == LESS) return tp_logical_or(negative, tp_less(bits, b));
+    return tp_logical_and(tp_logical_not(negative),
+                          wanted == EQUAL ? tp_equal(bits, b) : tp_greater(bits, b));
 }
 
-static tp_tensor *pick(tp_op op, outcome o)
+static tp_tensor *put_together(tp_op op, compare_fn compare, tp_tensor *a, tp_tensor *b, bool swap)
 {
+    outcome less = swap ? GREATER : LESS, greater = swap ? LESS : GREATER;
     switch (op) {
     case TP_OP_LESS:
-        return o.less;
+        return compare(a, b, less);
     case TP_OP_GREATER:
-        return o.greater;
+        return compare(a, b, greater);
     case TP_OP_EQUAL:
-        return o.equal;
+        return compare(a, b, EQUAL);
     case TP_OP_NOT_EQUAL:
-        return tp_logical_not(o.equal);
-    case TP_OP_LESS_EQUAL:
-        return tp_logical_or(o.less, o.equal);
+        return tp_logical_not(compare(a, b, EQUAL));
     default:
-        return tp_logical_or(o.greater, o.equal);
+        return tp_logical_or(compare(a, b, op == TP_OP_LESS_EQUAL ? less : greater),
+                             compare(a, b, EQUAL));
     }
 }
 
@@ -73,8 +73,6 @@ tp_tensor *tp_compare_mixed(tp_op op, tp_tensor *a, tp_tensor *b, bool *taken)
     tp_view view;
     if (tp_infer_broadcast(a->graph, tp_op_info_of(op)->name, 2, in, &view) != TP_OK) return NULL;
     bool swap = floats ? is_float(a) : a->dtype == TP_U64;
-    outcome o = floats ? integer_float(swap ? b : a, swap ? a : b)
-                       : signed_unsigned(swap ? b : a, swap ? a : b);
-    if (swap) o = (outcome){o.greater, o.equal, o.less};
-    return pick(op, o);
+    return put_together(op, floats ? integer_float : signed_unsigned, swap ? b : a, swap ? a : b,
+                        swap);
 }

@@ -67,7 +67,7 @@ static bool views_through(tp_work *work, int n, const tp_edge *source, tp_view *
     for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e;
          e = tp_work_user(work, n, e->next))
         count++;
-    *views = tp_arena_alloc(&work->arena, (size_t)count * sizeof **views);
+    *views = tp_work_alloc(work, (size_t)count * sizeof **views);
     if (!*views) return false;
     int i = 0;
     for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e;

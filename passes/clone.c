@@ -53,23 +53,47 @@ static bool clone_leaf(cloner *c, tp_tensor *x)
     return true;
 }
 
-/* A view: over its base as built, or over an evaluated view in between, whose bytes are there
- * while the base's may have to be computed anew. */
-static bool clone_view(cloner *c, tp_tensor *x)
+/* A dense copy of what an asked tensor's readers see; gives its number, -1 without memory. */
+static int copy_of(cloner *c, tp_tensor *x, int source, const tp_view *view, tp_dtype dtype)
 {
-    const tp_tensor *in = x->in[0];
+    tp_wnode *node = new_node(c, x, TP_OP_CONTIGUOUS);
+    node->dtype = node->calc = (uint8_t)dtype;
+    node->store = tp_view_row_major(view->ndim, view->shape);
+    if (!new_edges(c, node, 1)) return -1;
+    tp_view_copy(&node->in[0].view, view);
+    node->in[0].dtype = (uint8_t)dtype;
+    tp_work_link(c->work, &node->in[0], source);
+    return (int)(node - c->work->node);
+}
+
+/* The node whose bytes view x reads, and how. Normally its base, as built. Over an evaluated
+ * view in between, whose bytes are there while the base's may have to be computed anew, the
+ * step is taken again on the layout found there; a reshape may then need a copy, absolute
+ * addresses need the base. */
+static int root_of_view(cloner *c, tp_tensor *x, tp_view *view)
+{
     const tp_view *below;
-    tp_view view;
-    int number = source_of(c, in, &below);
+    int number = source_of(c, x->in[0], &below);
     const tp_wnode *source = &c->work->node[number];
     int root = source->alias ? source->in[0].node : number;
-    bool moved = c->work->node[root].asked != x->base;
-    if (!moved)
-        tp_view_copy(&view, &x->view);
-    else if (!tp_view_replay(x, below, &view)) { /* absolute addresses: back to the base */
-        root = c->number[x->base->id];
-        tp_view_copy(&view, &x->view);
+    if (c->work->node[root].asked == x->base) {
+        tp_view_copy(view, &x->view);
+        return root;
     }
+    if (tp_view_replay(x, below, view)) return root;
+    if (x->op == TP_OP_RESHAPE) {
+        *view = tp_view_row_major(x->view.ndim, x->view.shape);
+        return copy_of(c, x, number, below, (tp_dtype)x->dtype);
+    }
+    tp_view_copy(view, &x->view);
+    return c->number[x->base->id];
+}
+
+static bool clone_view(cloner *c, tp_tensor *x)
+{
+    tp_view view;
+    int root = root_of_view(c, x, &view);
+    if (root < 0) return false;
     tp_wnode *node = new_node(c, x, x->op);
     node->alias = true;
     node->store = tp_view_row_major(x->view.ndim, x->view.shape);
@@ -116,20 +140,16 @@ static bool deliver_view(cloner *c, tp_tensor *x, tp_delivery *delivery)
         tp_view_copy(&delivery->view, view);
         return true;
     }
-    tp_wnode *node = new_node(c, x, TP_OP_CONTIGUOUS);
-    node->calc = node->dtype;
-    node->store = tp_view_row_major(x->view.ndim, x->view.shape);
-    if (!new_edges(c, node, 1)) return false;
-    tp_view_copy(&node->in[0].view, view);
-    node->in[0].dtype = x->dtype;
-    tp_work_link(c->work, &node->in[0], source);
+    int copy = copy_of(c, x, source, view, (tp_dtype)x->dtype);
+    if (copy < 0) return false;
+    tp_wnode *node = &c->work->node[copy];
     if (!tp_view_is_contiguous(view) || c->work->node[root].op == TP_OP_DATA) {
         node->as_built = true;
         c->work->asked_copies++;
         c->work->asked_copied_bytes += tp_work_bytes(node);
     }
     node->output = true;
-    delivery->buffer = (int)(node - c->work->node);
+    delivery->buffer = copy;
     tp_view_copy(&delivery->view, &node->store);
     return true;
 }
@@ -159,11 +179,11 @@ static bool clone(cloner *c, int count, tp_tensor *const *outputs)
     for (int64_t id = 0; id < c->ids; id++) {
         if (!c->mark[id]) continue;
         tp_tensor *x = graph->node[id];
-        c->number[id] = c->work->node_count;
         bool done = x->state == TP_EVALUATED ? clone_leaf(c, x)
                     : tp_tensor_is_view(x)   ? clone_view(c, x)
                                              : clone_compute(c, x);
         if (!done) return false;
+        c->number[id] = c->work->node_count - 1;
     }
     return deliver(c, count, outputs);
 }
@@ -186,7 +206,8 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     c.number = tp_context_alloc(graph->context, ids * sizeof *c.number);
     bool done = c.mark && c.number;
     if (done) {
-        size_t nodes = (size_t)(tp_graph_mark(graph, count, outputs, c.mark) + count);
+        size_t nodes = (size_t)(2 * tp_graph_mark(graph, count, outputs, c.mark) +
+                                count); /* a view may need a copy */
         done = nodes < INT32_MAX;
         work->node = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->node) : NULL;
         work->copy = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->copy) : NULL;

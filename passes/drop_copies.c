@@ -139,8 +139,8 @@ static bool try_readers(tp_work *work, trial *t)
     for (tp_edge *e = tp_work_user(work, t->copy, copy->users); e;
          e = tp_work_user(work, t->copy, e->next))
         count++;
-    t->view = tp_arena_alloc(&work->arena, (size_t)count * sizeof *t->view);
-    t->reshaped = tp_arena_alloc(&work->arena, (size_t)count * sizeof *t->reshaped);
+    t->view = tp_work_alloc(work, (size_t)count * sizeof *t->view);
+    t->reshaped = tp_work_alloc(work, (size_t)count * sizeof *t->reshaped);
     if (!t->view || !t->reshaped) return false;
     for (tp_edge *e = tp_work_user(work, t->copy, copy->users); e;
          e = tp_work_user(work, t->copy, e->next)) {

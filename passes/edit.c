@@ -5,6 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+void *tp_work_alloc(tp_work *work, size_t size_bytes)
+{
+    void *memory = tp_arena_alloc(&work->arena, size_bytes);
+    work->out_of_memory = work->out_of_memory || !memory;
+    return memory;
+}
+
 void tp_work_link(tp_work *work, tp_edge *edge, int node)
 {
     edge->node = node;
@@ -101,7 +108,7 @@ tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, c
 {
     tp_wnode *copy = &work->node[node];
     size_t size = strlen(note) + 1;
-    char *text = tp_arena_alloc(&work->arena, size);
+    char *text = tp_work_alloc(work, size);
     if (!text) return tp_graph_fail_nomem(work->graph, "eval");
     memcpy(text, note, size);
     work->copy[work->copy_count++] = (tp_copy){.tensor = copy->asked,

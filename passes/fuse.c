@@ -203,10 +203,10 @@ static int value_of(const group *g, int i)
  * work is skipped when it is not elementwise: its operand is just converted. */
 static tp_program *write_program(group *g)
 {
-    tp_program *program = tp_arena_alloc(&g->work->arena, sizeof *program);
+    tp_program *program = tp_work_alloc(g->work, sizeof *program);
     if (!program) return NULL;
-    *program = (tp_program){
-        .insn = tp_arena_alloc(&g->work->arena, (size_t)(g->room + 1) * sizeof *program->insn)};
+    *program =
+        (tp_program){.insn = tp_work_alloc(g->work, (size_t)(g->room + 1) * sizeof *program->insn)};
     if (!program->insn) return NULL;
     if (g->reduction >= 0) g->reading[g->reduction].value = program->load_count++;
     for (int i = 0; i < g->reading_count; i++) {
@@ -270,7 +270,7 @@ static tp_edge *write_edges(group *g, tp_edge *at)
 static tp_edge *new_operands(tp_work *work, int root, int count)
 {
     tp_wnode *node = &work->node[root];
-    tp_edge *in = tp_arena_alloc(&work->arena, (size_t)(count + 1) * sizeof *in);
+    tp_edge *in = tp_work_alloc(work, (size_t)(count + 1) * sizeof *in);
     if (!in) return NULL;
     for (int i = 0; i < node->in_count; i++) node->in[i].node = -1;
     node->in = in;

@@ -73,6 +73,7 @@ typedef struct tp_work {
     int asked_copies;
     int64_t asked_copied_bytes;
     tp_eval_options options;
+    bool out_of_memory; /* the driver gives up after the pass that ran out */
 } tp_work;
 
 /* A pass. TP_OK, or the recorded error; then the working graph is thrown away. */
@@ -89,6 +90,8 @@ void tp_work_free(tp_work *work);
 
 /* ---- edit.c: the only ways to change a working graph -------------------------------- */
 
+/* Memory for as long as the working graph lives; NULL sets out_of_memory. */
+void *tp_work_alloc(tp_work *work, size_t size_bytes);
 /* Points an edge at a producer and enters it in the list of users. */
 void tp_work_link(tp_work *work, tp_edge *edge, int node);
 /* The next live user from `edge` on of node, NULL at the end: for (e = first; e; e = next). */

@@ -60,6 +60,7 @@ static tp_status run_passes(tp_work *work)
         if (passes[i].run == tp_pass_place) TRY(tp_work_place_apart(work));
         if (work->graph->passes_off >> i & 1U) continue;
         TRY(passes[i].run(work));
+        if (work->out_of_memory) return tp_graph_fail_nomem(work->graph, "eval");
         TRY(verify(work, passes[i].name));
     }
     return TP_OK;

@@ -161,6 +161,8 @@ int tp_work_kernel_rank(tp_work *work, int n, tp_reason *why)
     *why = TP_REASON_NONE;
     if (tp_work_step(work, n, &scratch, &step) == TP_OK)
         tp_backend_choose(work->backend, &step, &rank, why);
+    else
+        work->out_of_memory = true;
     tp_arena_free(&scratch);
     return rank;
 }

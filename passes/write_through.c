@@ -41,7 +41,7 @@ static bool others_follow(tp_work *work, move *m)
     for (tp_edge *e = tp_work_user(work, m->source, source->users); e;
          e = tp_work_user(work, m->source, e->next))
         count++;
-    m->view = tp_arena_alloc(&work->arena, (size_t)count * sizeof *m->view);
+    m->view = tp_work_alloc(work, (size_t)count * sizeof *m->view);
     if (!m->view) return false;
     for (tp_edge *e = tp_work_user(work, m->source, source->users); e;
          e = tp_work_user(work, m->source, e->next)) {

@@ -86,21 +86,22 @@ static tp_status run_cblas(const tp_step *step, tp_run *run)
     if (j.g.k == 0) return tp_own_gemm_zero(step, run);
     for (int d = 0; d < j.g.loops; d++) products *= j.g.count[d];
     bool swapped = j.g.swapped;
+    int threads = tp_usable_threads(run->threads);
     j.a = run->buffer[step->operand[swapped].buffer];
     j.b = run->buffer[step->operand[!swapped].buffer];
     j.c = run->buffer[step->out.buffer];
     j.cuts = 1;
     j.rows = j.g.m;
-    if (j.blas->shares_openmp && (products < run->threads || run->threads == 1)) {
-        if (j.blas->set_threads) j.blas->set_threads(run->threads);
+    if (j.blas->shares_openmp && (products < threads || threads == 1)) {
+        if (j.blas->set_threads) j.blas->set_threads(threads);
         for (int64_t i = 0; i < products; i++) call(&j, i, 0);
         return TP_OK;
     }
-    if (products < run->threads && work > 262144 && !j.blas->not_reentrant) {
-        j.rows = (j.g.m + run->threads - 1) / run->threads;
+    if (products < threads && work > 262144 && !j.blas->not_reentrant) {
+        j.rows = (j.g.m + threads - 1) / threads;
         j.cuts = (j.g.m + j.rows - 1) / j.rows;
     }
-    tp_parallel_for(run->threads, products * j.cuts, 262144 / (work + 1) + 1, calls, &j);
+    tp_parallel_for(threads, products * j.cuts, 262144 / (work + 1) + 1, calls, &j);
     return TP_OK;
 }
 

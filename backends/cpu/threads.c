@@ -18,21 +18,22 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-bool tp_in_parallel(void)
+int tp_usable_threads(int threads)
 {
-    return omp_in_parallel();
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    return is_child ? 1 : threads;
 }
 
 void tp_parallel_for(int threads, int64_t count, int64_t grain,
                      void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, watch_forks);
     if (count <= 0) return;
+    threads = tp_usable_threads(threads);
     if (grain < 1) grain = 1;
     int64_t most = (count + grain - 1) / grain;
     int used = most < threads ? (int)most : threads;
-    if (used <= 1 || is_child || omp_in_parallel()) {
+    if (used <= 1 || omp_in_parallel()) {
         fn(arg, 0, count);
         return;
     }

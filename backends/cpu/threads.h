@@ -9,7 +9,7 @@
  * count <= grain, with one thread, or inside another region. */
 void tp_parallel_for(int threads, int64_t count, int64_t grain,
                      void (*fn)(void *arg, int64_t begin, int64_t end), void *arg);
-/* Whether the caller runs inside a region. */
-bool tp_in_parallel(void);
+/* How many of `threads` may be used: 1 in a forked child, whose workers do not exist. */
+int tp_usable_threads(int threads);
 
 #endif

@@ -343,7 +343,8 @@ TP_OP tp_argmax(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
  * of -inf gives NaN. f16/bf16 calculate in f32. */
 TP_OP tp_softmax(tp_tensor *x, int axis);
 /* y = (x - mean) / sqrt(var + eps) * weight + bias over the last `axes` dims; variance
- * in two passes, biased; weight and bias (either may be NULL) have those dims. */
+ * in two passes, biased; weight and bias have those dims. Either may be NULL, but not while
+ * an error of the graph is unread: a builder that failed also gives NULL. */
 TP_OP tp_layer_norm(tp_tensor *x, int axes, tp_tensor *weight, tp_tensor *bias, double eps);
 
 /* ---- Products and gathers -------------------------------------------------------- */
