@@ -89,17 +89,7 @@ static tp_tensor *compare(tp_op op, tp_tensor *a, tp_tensor *b)
     {                                                                                              \
         return elementwise(TP_OP_##ENUM, 3, (tp_tensor *[]){a, b, c});                             \
     }
-#define REDUCE(...)
-#define VIEW(...)
-#define COMPUTE(...)
 #include "ops.def"
-#undef UNARY
-#undef BINARY
-#undef COMPARE
-#undef TERNARY
-#undef REDUCE
-#undef VIEW
-#undef COMPUTE
 
 /* ---- Reductions -------------------------------------------------------------------- */
 
@@ -150,25 +140,12 @@ static tp_tensor *reduce(tp_op op, tp_tensor *x, int count, const int64_t *axes,
     return y;
 }
 
-#define UNARY(...)
-#define BINARY(...)
-#define COMPARE(...)
-#define TERNARY(...)
 #define REDUCE(ENUM, name, ...)                                                                    \
     tp_tensor *tp_##name(tp_tensor *x, int count, const int64_t *axes, bool keepdims)              \
     {                                                                                              \
         return reduce(TP_OP_##ENUM, x, count, axes, keepdims);                                     \
     }
-#define VIEW(...)
-#define COMPUTE(...)
 #include "ops.def"
-#undef UNARY
-#undef BINARY
-#undef COMPARE
-#undef TERNARY
-#undef REDUCE
-#undef VIEW
-#undef COMPUTE
 
 /* ---- Layout and conversion --------------------------------------------------------------- */
 

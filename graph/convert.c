@@ -124,7 +124,6 @@ typedef enum wide_kind { WIDE_INT, WIDE_UINT, WIDE_FLOAT, WIDE_KINDS } wide_kind
         }                                                                                          \
     }
 #include "tensorplay/dtypes.def"
-#undef DTYPE
 
 /* A double to an integer type with bounds low and high, both limits exact: truncates,
  * saturates, NaN gives 0. */
@@ -188,7 +187,6 @@ typedef enum wide_kind { WIDE_INT, WIDE_UINT, WIDE_FLOAT, WIDE_KINDS } wide_kind
 #define DTYPE(ENUM, name, storage, compute, kind, bytes)                                           \
     WRITE(INT, ENUM, storage, i) WRITE(UINT, ENUM, storage, u) WRITE(FLOAT, ENUM, storage, f)
 #include "tensorplay/dtypes.def"
-#undef DTYPE
 
 typedef struct row_loops {
     wide_kind kind;
@@ -201,7 +199,6 @@ static const row_loops loops[TP_DTYPE_COUNT] = {
 #define DTYPE(ENUM, name, storage, compute, kind, bytes)                                           \
     {WIDE_##kind, read_##ENUM, {write_INT_##ENUM, write_UINT_##ENUM, write_FLOAT_##ENUM}},
 #include "tensorplay/dtypes.def"
-#undef DTYPE
 };
 
 static void copy_row(int64_t count, const char *x, int64_t x_step, char *y, int64_t y_step,

@@ -8,7 +8,6 @@ const char *tp_status_name(tp_status status)
     static const char *const names[] = {
 #define STATUS(ENUM, name, meaning) #name,
 #include "tensorplay/status.def"
-#undef STATUS
     };
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown";
 }
@@ -22,7 +21,6 @@ typedef struct dtype_info {
 static const dtype_info infos[TP_DTYPE_COUNT] = {
 #define DTYPE(ENUM, name, storage, compute, kind, bytes) {#name, TP_DTYPE_##kind, bytes},
 #include "tensorplay/dtypes.def"
-#undef DTYPE
 };
 
 const char *tp_dtype_name(tp_dtype dtype)
@@ -52,7 +50,6 @@ const char *tp_reason_name(tp_reason reason)
         "none",
 #define REASON(ENUM, kept, meaning) #ENUM,
 #include "tensorplay/reasons.def"
-#undef REASON
     };
     return (unsigned)reason < TP_REASON_COUNT ? names[reason] : "unknown";
 }
@@ -63,7 +60,6 @@ const char *tp_reason_meaning(tp_reason reason)
         "nothing was looked at",
 #define REASON(ENUM, kept, meaning) meaning,
 #include "tensorplay/reasons.def"
-#undef REASON
     };
     return (unsigned)reason < TP_REASON_COUNT ? meanings[reason] : "unknown";
 }

@@ -23,13 +23,6 @@ typedef enum tp_op {
 #define VIEW UNARY
 #define COMPUTE UNARY
 #include "ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
-#undef COMPARE
-#undef REDUCE
-#undef VIEW
-#undef COMPUTE
     TP_OP_COUNT
 } tp_op;
 
@@ -70,7 +63,12 @@ bool tp_op_is_elementwise(tp_op op);
 
 /* ---- dtype.c: sizes, kinds, the promotion matrix ---------------------------- */
 
-typedef enum tp_dtype_kind { TP_DTYPE_BOOL, TP_DTYPE_UINT, TP_DTYPE_INT, TP_DTYPE_FLOAT } tp_dtype_kind;
+typedef enum tp_dtype_kind {
+    TP_DTYPE_BOOL,
+    TP_DTYPE_UINT,
+    TP_DTYPE_INT,
+    TP_DTYPE_FLOAT
+} tp_dtype_kind;
 tp_dtype_kind tp_dtype_kind_of(tp_dtype dtype);
 /* The dtype whose loops calculate for this one: bool -> u8, f16 and bf16 -> f32. */
 tp_dtype tp_dtype_compute(tp_dtype dtype);
@@ -86,7 +84,7 @@ typedef struct tp_value {
 
 float tp_f16_to_f32(uint16_t bits);
 float tp_bf16_to_f32(uint16_t bits);
-uint16_t tp_f64_to_f16(double x);  /* rounds once, to nearest even */
+uint16_t tp_f64_to_f16(double x); /* rounds once, to nearest even */
 uint16_t tp_f64_to_bf16(double x);
 uint16_t tp_f32_to_f16(float x);
 uint16_t tp_f32_to_bf16(float x);
@@ -190,7 +188,8 @@ bool tp_view_inverse(const tp_view *v, tp_view *w);
 
 void tp_view_permute(const tp_view *v, const int *axes, tp_view *y);
 /* Python's clamping; false when step is 0. */
-bool tp_view_slice(const tp_view *v, int axis, int64_t start, int64_t stop, int64_t step, tp_view *y);
+bool tp_view_slice(const tp_view *v, int axis, int64_t start, int64_t stop, int64_t step,
+                   tp_view *y);
 void tp_view_select(const tp_view *v, int axis, int64_t index, tp_view *y);
 void tp_view_flip(const tp_view *v, int axis, tp_view *y);
 void tp_view_squeeze(const tp_view *v, int axis, tp_view *y);
@@ -261,20 +260,24 @@ struct tp_graph {
     tp_tensor **node;
     int64_t node_count, node_capacity;
     tp_error error;
-    bool error_reported;   /* tp_eval returned it: the next failure overwrites it */
-    uint64_t passes_off;   /* bit per row of passes.def */
+    bool error_reported;       /* tp_eval returned it: the next failure overwrites it */
+    uint64_t passes_off;       /* bit per row of passes.def */
     const tp_backend *backend; /* NULL: the default */
-    int64_t structure;     /* counts nodes built, rebinds and touches: plans compare it */
+    int64_t structure;         /* counts nodes built, rebinds and touches: plans compare it */
 };
 
 /* Whether x aliases another node's bytes. */
-static inline bool tp_tensor_is_view(const tp_tensor *x) { return x->base != x; }
+static inline bool tp_tensor_is_view(const tp_tensor *x)
+{
+    return x->base != x;
+}
 
 /* Appends a node. inputs must belong to graph; view and dtype come from infer. NULL: out
  * of memory, recorded. Only build.c and parse use it. */
 tp_tensor *tp_graph_append(tp_graph *graph, const tp_tensor *like);
 
-/* ---- error.c ------------------------------------------------------------------------------------ */
+/* ---- error.c ------------------------------------------------------------------------------------
+ */
 
 /* Records the first error; gives status. dim -1: none. Never allocates. */
 tp_status tp_graph_fail(tp_graph *graph, tp_status status, const char *op, int dim,
@@ -288,7 +291,8 @@ tp_status tp_error_last_status(void);
         if (try_status_ != TP_OK) return try_status_;                                              \
     } while (0)
 
-/* ---- infer.c: shapes and dtypes; errors are born here ---------------------------------------------- */
+/* ---- infer.c: shapes and dtypes; errors are born here
+ * ---------------------------------------------- */
 
 /* Result dtype and calc dtype of an elementwise op or reduction on its operand dtypes. */
 tp_status tp_infer_dtype(tp_graph *graph, tp_op op, int count, const tp_dtype *in, tp_dtype *result,
@@ -297,15 +301,17 @@ tp_status tp_infer_dtype(tp_graph *graph, tp_op op, int count, const tp_dtype *i
 tp_status tp_infer_broadcast(tp_graph *graph, const char *op, int count, tp_tensor *const *in,
                              tp_view *shape);
 /* axis in [0, rank) from [-rank, rank). */
-tp_status tp_infer_axis(tp_graph *graph, const char *op, const tp_view *x, int64_t axis, int *result);
+tp_status tp_infer_axis(tp_graph *graph, const char *op, const tp_view *x, int64_t axis,
+                        int *result);
 /* A bit per reduced axis. count -1: all. */
 tp_status tp_infer_axes(tp_graph *graph, const char *op, const tp_view *x, int count,
                         const int64_t *axes, uint32_t *mask);
 
-/* ---- text.h: a growing text ---------------------------------------------------------------------------- */
+/* ---- text.h: a growing text
+ * ---------------------------------------------------------------------------- */
 
 typedef struct tp_text {
-    char *at;      /* may be NULL */
+    char *at; /* may be NULL */
     size_t size;
     int64_t length; /* what it would be with room for all */
 } tp_text;
@@ -316,13 +322,15 @@ void tp_text_add_escaped(tp_text *text, const char *string);
 /* A number of a dtype, exact, the same in every locale. */
 void tp_text_add_number(tp_text *text, tp_dtype dtype, tp_value value);
 
-/* ---- Marks: which nodes outputs depend on ------------------------------------------------------------------ */
+/* ---- Marks: which nodes outputs depend on
+ * ------------------------------------------------------------------ */
 
 /* mark[id] = 1 for every node up to the highest output that outputs depend on, stopping at
  * evaluated nodes. mark has node_count bytes, zeroed by the caller. Gives the number. */
 int64_t tp_graph_mark(const tp_graph *graph, int count, tp_tensor *const *outputs, uint8_t *mark);
 
-/* ---- verify.c: every invariant as code ------------------------------------------------------------------------ */
+/* ---- verify.c: every invariant as code
+ * ------------------------------------------------------------------------ */
 
 /* NULL if all hold, else a sentence in text. */
 const char *tp_graph_verify(const tp_graph *graph, char *text, size_t size);

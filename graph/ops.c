@@ -12,13 +12,6 @@ static const tp_op_info infos[TP_OP_COUNT] = {
 #define VIEW(ENUM, name, ...) {#name, TP_KIND_VIEW, TP_RULE_KEEP, 0},
 #define COMPUTE(ENUM, name, ...) {#name, TP_KIND_COMPUTE, TP_RULE_KEEP, 0},
 #include "ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
-#undef COMPARE
-#undef REDUCE
-#undef VIEW
-#undef COMPUTE
 };
 
 const tp_op_info *tp_op_info_of(tp_op op)

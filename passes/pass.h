@@ -79,7 +79,6 @@ typedef struct tp_work {
 /* A pass. TP_OK, or the recorded error; then the working graph is thrown away. */
 #define PASS(name, meaning) tp_status tp_pass_##name(tp_work *work);
 #include "passes.def"
-#undef PASS
 
 /* ---- clone.c: asked graph to working graph --------------------------------------- */
 

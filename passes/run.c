@@ -11,7 +11,6 @@ typedef struct pass_info {
 static const pass_info passes[] = {
 #define PASS(name, meaning) {#name, tp_pass_##name},
 #include "passes.def"
-#undef PASS
 };
 #define PASS_COUNT ((int)(sizeof passes / sizeof *passes))
 

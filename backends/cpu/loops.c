@@ -76,14 +76,7 @@
     FAMILY##_TYPES(COMPARE_LOOP, name, expression)
 #define TERNARY(ENUM, name, FAMILY, rule, cost, expression, meaning)                               \
     FAMILY##_TYPES(WHERE_LOOP, name, expression)
-#define REDUCE(...)
-#define VIEW(...)
-#define COMPUTE(...)
 #include "../../graph/ops.def"
-#undef UNARY
-#undef BINARY
-#undef COMPARE
-#undef TERNARY
 
 /* ---- Casts between compute types ----------------------------------------------------- */
 

@@ -88,15 +88,7 @@ static tp_value rounded(tp_dtype dtype, tp_dtype from, tp_value value)
 #define BINARY(ENUM, name, FAMILY, rule, cost, expression, meaning)                                \
     FUNCTION(name, FAMILY, expression)
 #define COMPARE(ENUM, name, FAMILY, rule, cost, expression, meaning) COMPARISON(name, expression)
-#define TERNARY(...)
-#define REDUCE(...)
-#define VIEW(...)
-#define COMPUTE(...)
 #include "../../graph/ops.def"
-#undef UNARY
-#undef BINARY
-#undef COMPARE
-#undef TERNARY
 
 /* where: the condition is a truth value whatever the type of the others. */
 static tp_value apply_where(tp_dtype compute, const tp_value *in)
@@ -112,13 +104,6 @@ static const apply_fn apply[TP_OP_COUNT] = {
 #define COMPARE(ENUM, name, ...) [TP_OP_##ENUM] = apply_##name,
 #define TERNARY(ENUM, name, ...) [TP_OP_##ENUM] = apply_##name,
 #include "../../graph/ops.def"
-#undef UNARY
-#undef BINARY
-#undef COMPARE
-#undef TERNARY
-#undef REDUCE
-#undef VIEW
-#undef COMPUTE
 };
 
 static tp_value run_insn(const tp_insn *insn, const tp_value *value, const tp_dtype *dtype)

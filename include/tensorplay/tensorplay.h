@@ -51,13 +51,11 @@ extern "C" {
 typedef enum tp_status {
 #define STATUS(ENUM, name, meaning) TP_##ENUM,
 #include "tensorplay/status.def"
-#undef STATUS
 } tp_status;
 
 typedef enum tp_dtype {
 #define DTYPE(ENUM, name, storage, compute, kind, bytes) TP_##ENUM,
 #include "tensorplay/dtypes.def"
-#undef DTYPE
     TP_DTYPE_COUNT
 } tp_dtype;
 
@@ -66,7 +64,6 @@ typedef enum tp_reason {
     TP_REASON_NONE,
 #define REASON(ENUM, kept, meaning) TP_REASON_##ENUM,
 #include "tensorplay/reasons.def"
-#undef REASON
     TP_REASON_COUNT
 } tp_reason;
 

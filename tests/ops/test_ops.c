@@ -23,17 +23,7 @@ static const op_row rows[] = {
 #define BINARY(ENUM, name, ...) {#name, 2, NULL, tp_##name, NULL},
 #define COMPARE BINARY
 #define TERNARY(ENUM, name, ...) {#name, 3, NULL, NULL, tp_##name},
-#define REDUCE(...)
-#define VIEW(...)
-#define COMPUTE(...)
 #include "graph/ops.def"
-#undef UNARY
-#undef BINARY
-#undef COMPARE
-#undef TERNARY
-#undef REDUCE
-#undef VIEW
-#undef COMPUTE
 };
 
 /* Ops that are not exact: units in the last place of the result, or a bound relative to
@@ -211,21 +201,8 @@ static const struct {
     const char *name;
     reducer build;
 } reducers[] = {
-#define UNARY(...)
-#define BINARY(...)
-#define COMPARE(...)
-#define TERNARY(...)
 #define REDUCE(ENUM, name, ...) {#name, tp_##name},
-#define VIEW(...)
-#define COMPUTE(...)
 #include "graph/ops.def"
-#undef UNARY
-#undef BINARY
-#undef COMPARE
-#undef TERNARY
-#undef REDUCE
-#undef VIEW
-#undef COMPUTE
 };
 
 /* A result on both backends and from a dense copy. */
