@@ -4,6 +4,7 @@
  * a failed evaluation leaves everything as it was. */
 #include "../passes/pass.h"
 #include "../graph/context.h"
+#include "plan_print.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,23 @@ static int pending(tp_graph *graph, int count, tp_tensor *const *outputs, tp_ten
     return used;
 }
 
+/* The verdict on a plan and the copies it keeps, for whoever listens. */
+static void log_plan(const tp_plan *plan)
+{
+    if (!tp_context_logs(plan->graph->context)) return;
+    char line[256];
+    tp_text text = {.at = line, .size = sizeof line};
+    tp_plan_add_verdict(&text, plan);
+    tp_context_log(plan->graph->context, "plan: %s", line);
+    for (int i = 0; i < plan->copy_count; i++) {
+        const tp_copy *copy = &plan->copy[i];
+        if (!copy->kept) continue;
+        tp_context_log(plan->graph->context, "copy: %%%lld %s, %lld bytes, %s: %s",
+                       (long long)copy->tensor->id, tp_name(copy->tensor), (long long)copy->bytes,
+                       tp_reason_name(copy->reason), copy->note);
+    }
+}
+
 static tp_status make_plan(tp_graph *graph, int count, tp_tensor *const *outputs,
                            const tp_eval_options *options, tp_plan *plan)
 {
@@ -57,6 +75,7 @@ static tp_status make_plan(tp_graph *graph, int count, tp_tensor *const *outputs
     tp_status status =
         wanted < 0 ? graph->error.status : tp_passes_run(graph, wanted, list, options, plan);
     tp_context_free(graph->context, list, bytes);
+    if (status == TP_OK) log_plan(plan);
     return status;
 }
 

@@ -154,6 +154,11 @@ void tp_context_reset_peak(tp_context *context)
     pthread_mutex_unlock(&context->lock);
 }
 
+bool tp_context_logs(const tp_context *context)
+{
+    return context->log != NULL;
+}
+
 void tp_context_log(tp_context *context, const char *format, ...)
 {
     if (!context->log) return;

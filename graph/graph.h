@@ -104,6 +104,8 @@ void *tp_context_alloc(tp_context *context, size_t size_bytes);
 void *tp_context_alloc_zero(tp_context *context, size_t size_bytes);
 void tp_context_free(tp_context *context, void *memory, size_t size_bytes);
 int tp_context_threads(const tp_context *context);
+/* Whether anybody listens; and one line for them. */
+bool tp_context_logs(const tp_context *context);
 void tp_context_log(tp_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -214,8 +214,10 @@ static tp_value dot(tp_dtype dtype, int64_t count, const char *a, int64_t a_step
     uint64_t wrapped = 0;
     for (int64_t k = 0; k < count; k++, a += a_step, b += b_step) {
         tp_value x = tp_value_load(dtype, a), y = tp_value_load(dtype, b);
-        if (is_float(dtype)) sum += (long double)x.f * (long double)y.f;
-        else wrapped += (uint64_t)x.i * (uint64_t)y.i;
+        if (is_float(dtype))
+            sum += (long double)x.f * (long double)y.f;
+        else
+            wrapped += (uint64_t)x.i * (uint64_t)y.i;
     }
     return (tp_value){.f = (double)sum, .i = (int64_t)wrapped};
 }
@@ -235,7 +237,8 @@ static tp_status matmul(const tp_step *step, tp_run *run)
         memcpy(at_a, index, sizeof at_a);
         memcpy(at_b, index, sizeof at_b);
         at_a[rank - 1] = at_b[rank - 2] = 0;
-        tp_value y = dot(dtype, inner, tp_ref_at(a, run, at_a), a_step, tp_ref_at(b, run, at_b), b_step);
+        tp_value y =
+            dot(dtype, inner, tp_ref_at(a, run, at_a), a_step, tp_ref_at(b, run, at_b), b_step);
         store(step, run, index, is_float(dtype) ? TP_F64 : dtype, y);
     } while (tp_ref_next(&step->domain, ALL_DIMS, index));
     return TP_OK;

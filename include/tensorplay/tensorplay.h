@@ -82,8 +82,10 @@ typedef struct tp_graph tp_graph;
 typedef struct tp_tensor tp_tensor;
 
 /* A list of dims as two arguments (count, pointer): tp_reshape(x, TP_DIMS(2, -1)). */
+/* clang-format off */
 #define TP_DIMS(...)                                                                               \
     (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+/* clang-format on */
 
 /* Name of a status, dtype or reason ("E_SHAPE" is "shape", TP_F32 "f32", ...); a value
  * outside the enum gives "unknown". */
@@ -109,11 +111,12 @@ typedef struct tp_allocator {
 } tp_allocator;
 
 typedef struct tp_context_options {
-    tp_allocator allocator;          /* alloc NULL: the C library's */
-    size_t memory_limit_bytes;       /* tensors and workspaces together; 0: none */
-    size_t pool_limit_bytes;         /* freed blocks kept for reuse; 0: 1 GiB */
-    int threads;                     /* of the CPU backend; 0: one per core */
-    void (*log)(void *user, const char *line); /* one line, no newline; NULL: silent */
+    tp_allocator allocator;    /* alloc NULL: the C library's */
+    size_t memory_limit_bytes; /* tensors and workspaces together; 0: none */
+    size_t pool_limit_bytes;   /* freed blocks kept for reuse; 0: 1 GiB */
+    int threads;               /* of the CPU backend; 0: one per core */
+    /* Gets a line (no newline) for every plan made and every copy it keeps; NULL: silent. */
+    void (*log)(void *user, const char *line);
     void *log_user;
 } tp_context_options;
 
@@ -358,8 +361,8 @@ TP_OP tp_index_select(tp_tensor *x, int axis, tp_tensor *indices);
 /* ---- Evaluation -------------------------------------------------------------------- */
 
 typedef struct tp_eval_options {
-    bool keep_layout;            /* outputs that are views may alias and keep their strides */
-    bool profile;                /* measure the time of every kernel for the plan's dumps */
+    bool keep_layout; /* outputs that are views may alias and keep their strides */
+    bool profile;     /* measure the time of every kernel for the plan's dumps */
 } tp_eval_options;
 
 /* Evaluates x. Afterwards x is a leaf that owns a dense row-major result; evaluating it
@@ -391,9 +394,9 @@ TP_API double tp_item(tp_tensor *x, int64_t position);
 
 typedef struct tp_error {
     tp_status status;
-    const char *op;    /* the operation or function that failed; NULL: none */
-    int dim;           /* the dim in question, -1: none */
-    char text[512];    /* one sentence */
+    const char *op; /* the operation or function that failed; NULL: none */
+    int dim;        /* the dim in question, -1: none */
+    char text[512]; /* one sentence */
 } tp_error;
 
 /* The first error since the last tp_graph_clear_error or failed tp_eval; status TP_OK if
@@ -413,17 +416,17 @@ TP_API void tp_plan_release(tp_plan *plan);
 TP_API tp_status tp_plan_run(tp_plan *plan);
 
 typedef struct tp_plan_summary {
-    int kernels;               /* kernels that run */
-    int copies;                /* of these, those that only copy */
-    int64_t copied_bytes;      /* bytes the copies write */
-    int64_t moved_bytes;       /* bytes all kernels read and write */
-    int64_t flops;             /* of the products */
-    int64_t peak_bytes;        /* outputs and workspace together */
-    int64_t workspace_bytes;   /* temporaries after placement */
-    int asked_copies;          /* copies in the graph as built */
+    int kernels;             /* kernels that run */
+    int copies;              /* of these, those that only copy */
+    int64_t copied_bytes;    /* bytes the copies write */
+    int64_t moved_bytes;     /* bytes all kernels read and write */
+    int64_t flops;           /* of the products */
+    int64_t peak_bytes;      /* outputs and workspace together */
+    int64_t workspace_bytes; /* temporaries after placement */
+    int asked_copies;        /* copies in the graph as built */
     int64_t asked_copied_bytes;
     int removed_copies;
-    int in_place;              /* kernels that write over an operand */
+    int in_place; /* kernels that write over an operand */
 } tp_plan_summary;
 TP_API tp_plan_summary tp_plan_summarize(const tp_plan *plan);
 
@@ -433,8 +436,8 @@ typedef struct tp_copy {
     bool kept;
     tp_reason reason;
     int64_t bytes;
-    int dims[2];             /* RESHAPE_NOT_A_VIEW: the pair of dims that cannot merge, else -1 */
-    const char *note;        /* one sentence: what absorbed or demanded it */
+    int dims[2];      /* RESHAPE_NOT_A_VIEW: the pair of dims that cannot merge, else -1 */
+    const char *note; /* one sentence: what absorbed or demanded it */
 } tp_copy;
 TP_API int tp_plan_copy_count(const tp_plan *plan);
 TP_API tp_copy tp_plan_copy(const tp_plan *plan, int i);

@@ -260,3 +260,37 @@ Test(lazy, donation_happens_where_it_may_and_is_counted)
                  "nor what has another size (P38)");
     tp_graph_destroy(g);
 }
+
+static char logged[512];
+static void remember(void *user, const char *line)
+{
+    (void)user;
+    snprintf(logged + strlen(logged), sizeof logged - strlen(logged), "%s\n", line);
+}
+
+Test(lazy, plans_and_kept_copies_are_logged)
+{
+    tp_context *c = tp_context_create(&(tp_context_options){.log = remember});
+    tp_graph *g = tp_graph_create(c);
+    tp_tensor *x = tp_from_data(g, TP_F32, TP_DIMS(2, 3), (float[]){1, 2, 3, 4, 5, 6});
+    cr_assert_eq(tp_eval(tp_named(tp_contiguous(tp_transpose(x, 0, 1)), "c")), TP_OK);
+    cr_expect_str_eq(logged, "plan: 1 kernel, 1 copy\ncopy: %2 c, 24 bytes, USER_KEPT: it is the "
+                             "result, dense and owning its bytes\n");
+    tp_graph_destroy(g);
+    tp_context_release(c);
+}
+
+Test(lazy, call_sites_are_those_of_the_caller)
+{
+#undef TP_NO_CALL_SITES
+#include "tensorplay/call_sites.h"
+    tp_graph *g = tp_graph_create(NULL);
+    tp_tensor *x = tp_full(g, TP_F32, TP_DIMS(2), 1), *y = tp_relu(tp_neg(x));
+    int line = __LINE__ - 1;
+    cr_expect(y->line == line && x->line == line && y->in[0]->line == line);
+    cr_expect(strstr(y->file, "test_lazy.c"));
+    char dot[4000];
+    tp_graph_dot(g, 1, &y, dot, sizeof dot);
+    cr_expect(strstr(dot, "test_lazy.c:"), "the picture says where");
+    tp_graph_destroy(g);
+}

@@ -252,6 +252,27 @@ Test(views, p19_p20_p21_expand_then_reshape)
                   VALUES(276));
 }
 
+Test(views, flatten_diagonal_and_as_strided)
+{
+    tp_tensor *x = count_up(g, TP_F32, TP_DIMS(2, 3, 4));
+    expect_shape("flatten", tp_flatten(x, 0, 1), TP_DIMS(6, 4));
+    expect_shape("flatten", tp_flatten(x, -2, -1), TP_DIMS(2, 12));
+    expect_shape("flatten", tp_flatten(tp_scalar(g, TP_F32, 1), 0, -1), TP_DIMS(1));
+    expect_refusal("flatten", g, tp_flatten(x, 2, 1), "first axis 2 comes after last axis 1");
+    tp_tensor *m = count_up(g, TP_F32, TP_DIMS(3, 4));
+    expect_values("main", tp_diagonal(m, 0, 0, 1), VALUES(0, 5, 10));
+    expect_values("above", tp_diagonal(m, 2, 0, 1), VALUES(2, 7));
+    expect_values("below", tp_diagonal(m, -1, 0, 1), VALUES(4, 9));
+    expect_values("exchanged", tp_diagonal(m, 1, 1, 0), VALUES(4, 9));
+    expect_shape("outside", tp_diagonal(m, 9, 0, 1), TP_DIMS(0));
+    expect_shape("batched", tp_diagonal(x, 0, 0, 2), TP_DIMS(3, 2));
+    expect_values("windows", tp_as_strided(m, TP_DIMS(2, 3), (int64_t[]){1, 1}, 4),
+                  VALUES(4, 5, 6, 5, 6, 7));
+    tp_tensor *w = tp_as_strided(m, TP_DIMS(10, 3), (int64_t[]){1, 1}, 0);
+    expect_values("sliding sums", tp_slice(tp_sum(w, 1, (int64_t[]){1}, false), 0, 7, TP_END, 1),
+                  VALUES(24, 27, 30));
+}
+
 /* Fault 123 and 121. */
 Test(views, f121_f123_extents_are_checked_in_64_bits)
 {
