@@ -9,7 +9,11 @@
 #define STRING_(a) #a
 #define STRING(a) STRING_(a)
 /* y may be exactly an operand: iteration i reads and writes only element i. */
+#if defined(__GNUC__) && !defined(__clang__)
 #define EACH _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++)
+#else
+#define EACH for (int64_t i = 0; i < n; i++)
+#endif
 
 /* The compute types of each family. */
 #define FLOAT_TYPES(M, ...)                                                                        \
