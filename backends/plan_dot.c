@@ -1,166 +1,212 @@
 /* A plan as a Graphviz picture: leaves, one box per kernel, views as labels of edges, copies as
- * octagons, removed copies in green in the box of the kernel that absorbed them. */
+ * octagons, removed copies in green in the box of the kernel that does without them. Shape and
+ * word carry the meaning, colour only helps. */
 #include "plan_print.h"
 
-#include <stdio.h>
+#include <string.h>
 
 #define BLUE "#cfe2f3"
 #define ORANGE "#f5c09a"
 #define GREY "#eeeeee"
 #define GREEN "#1a7f37"
 
-/* The text with &, < and > as entities, for HTML-like labels. */
-static void add_html(tp_text *text, const char *string)
-{
-    for (const char *c = string; *c; c++) {
-        unsigned char u = (unsigned char)*c;
-        if (u == '&')
-            tp_text_add(text, "&amp;");
-        else if (u == '<')
-            tp_text_add(text, "&lt;");
-        else if (u == '>')
-            tp_text_add(text, "&gt;");
-        else if (u == '"')
-            tp_text_add(text, "&quot;");
-        else if (u < 32 || u == 127)
-            tp_text_add(text, "?");
-        else
-            tp_text_add(text, "%c", u);
-    }
-}
+typedef struct picture {
+    tp_text text;
+    const tp_plan *plan;
+    int *absorber; /* by row of the ledger */
+    int *writer;   /* by buffer: its step, -1: none */
+    int *copy;     /* of each step the first row that it absorbs, -1: none */
+    int *next;     /* of each row the next with the same step */
+} picture;
 
 static void add_name(tp_text *text, const tp_tensor *x)
 {
     if (x->name)
-        add_html(text, x->name);
+        tp_text_add_html(text, x->name);
     else
-        tp_text_add(text, "%s", x->state == TP_EVALUATED ? "data" : tp_op_name(x));
+        tp_text_add(text, "%%%lld %s", (long long)x->id, tp_op_name(x));
 }
 
-static bool only_copies(const tp_step *step)
-{
-    return step->ledger >= 0;
-}
-
-/* ---- Nodes ---------------------------------------------------------------------------- */
-
-static void add_leaf(tp_text *text, const tp_plan *plan, int i)
-{
-    const tp_buffer *b = &plan->buffer[i];
-    char shape[400];
-    tp_view_print_shape(&b->tensor->view, shape, sizeof shape);
-    tp_text_add(text, "  b%d [shape=note, fillcolor=\"" GREY "\", label=<", i);
-    add_name(text, b->tensor);
-    tp_text_add(text, "<br/>%s %s>];\n", tp_dtype_name((tp_dtype)b->tensor->dtype), shape);
-}
-
-static void add_removed(tp_text *text, const tp_plan *plan, int step)
-{
-    for (int i = 0; i < plan->copy_count; i++) {
-        const tp_copy *copy = &plan->copy[i];
-        if (copy->kept || tp_plan_absorber(plan, copy) != step) continue;
-        tp_text_add(text, "<br/><font color=\"" GREEN "\">no copy: %s, ",
-                    tp_reason_name(copy->reason));
-        tp_plan_add_bytes(text, copy->bytes);
-        tp_text_add(text, "</font>");
-    }
-}
-
-static void add_copy_label(tp_text *text, const tp_plan *plan, const tp_step *step)
-{
-    const tp_copy *copy = &plan->copy[step->ledger];
-    tp_text_add(text, "<b>COPY</b> ");
-    tp_plan_add_bytes(text, copy->bytes);
-    tp_text_add(text, "<br/>%s", tp_reason_name(copy->reason));
-    if (copy->dims[0] >= 0) tp_text_add(text, ", dims %d and %d", copy->dims[0], copy->dims[1]);
-}
-
-static bool is_output(const tp_plan *plan, const tp_step *step)
+static bool is_output(const tp_plan *plan, int buffer)
 {
     for (int d = 0; d < plan->delivery_count; d++) {
-        if (plan->delivery[d].buffer == step->out.buffer) return true;
+        if (plan->delivery[d].buffer == buffer) return true;
     }
     return false;
 }
 
-static void add_step(tp_text *text, const tp_plan *plan, int i)
+static void end_label(picture *p, bool output)
 {
-    const tp_step *step = &plan->step[i];
-    bool copy = only_copies(step), product = step->kind == TP_STEP_MATMUL;
-    tp_text_add(text, "  s%d [shape=%s, fillcolor=\"%s\"%s, label=<", i, copy ? "octagon" : "box",
-                copy      ? ORANGE
-                : product ? BLUE
-                          : "white",
-                is_output(plan, step) ? ", penwidth=3" : "");
+    tp_text_add(&p->text, output ? "<br/>(output)>, penwidth=3];\n" : ">];\n");
+}
+
+/* ---- Nodes ---------------------------------------------------------------------------- */
+
+static void add_leaf(picture *p, int i)
+{
+    const tp_buffer *b = &p->plan->buffer[i];
+    char shape[400];
+    tp_view_print_shape(&b->tensor->view, shape, sizeof shape);
+    tp_text_add(&p->text, "  b%d [shape=note, fillcolor=\"" GREY "\", label=<", i);
+    add_name(&p->text, b->tensor);
+    tp_text_add(&p->text, "<br/>%s %s", tp_dtype_name((tp_dtype)b->tensor->dtype), shape);
+    end_label(p, is_output(p->plan, i));
+}
+
+static void add_removed(picture *p, int row)
+{
+    const tp_copy *copy = &p->plan->copy[row];
+    tp_text_add(&p->text, "<br/><font color=\"" GREEN "\">no copy of ");
+    add_name(&p->text, copy->tensor);
+    tp_text_add(&p->text, ": %s, ", tp_reason_name(copy->reason));
+    tp_text_add_bytes(&p->text, copy->bytes);
+    tp_text_add(&p->text, "</font>");
+}
+
+static void add_copy(picture *p, const tp_step *step)
+{
+    const tp_copy *copy = &p->plan->copy[step->ledger];
+    tp_text_add(&p->text, "<b>COPY</b> ");
+    tp_text_add_bytes(&p->text, copy->bytes);
+    tp_text_add(&p->text, "<br/>%s", tp_reason_name(copy->reason));
+    if (copy->reason == TP_REASON_RESHAPE_NOT_A_VIEW && copy->dims[0] >= 0)
+        tp_text_add(&p->text, ", dims %d and %d", copy->dims[0], copy->dims[1]);
+}
+
+/* Ops in bold, then the kernel with what it took in. */
+static void add_work(picture *p, const tp_step *step)
+{
+    tp_text *text = &p->text;
+    tp_text_add(text, "<b>");
+    tp_plan_add_ops(text, step);
+    tp_text_add(text, "</b>%s<br/>%s", step->in_place ? " in place" : "", step->kernel->name);
+    if (step->fused > 1) tp_text_add(text, ", %d nodes", step->fused);
+}
+
+/* The call in one line, or broken at the blank nearest to its middle. */
+static void add_call(picture *p, const tp_step *step)
+{
+    char call[256];
+    step->kernel->describe(step, call, sizeof call);
+    size_t length = strlen(call), middle = length / 2, broken = 0;
+    for (size_t i = 1; i < length && length > 32; i++) {
+        size_t gap = i < middle ? middle - i : i - middle;
+        size_t best = broken < middle ? middle - broken : broken - middle;
+        if (call[i] == ' ' && gap < best) broken = i;
+    }
+    tp_text_add(&p->text, "<br/>");
+    if (broken) {
+        call[broken] = 0;
+        tp_text_add_html(&p->text, call);
+        tp_text_add(&p->text, "<br/>");
+        broken++;
+    }
+    tp_text_add_html(&p->text, call + broken);
+}
+
+static void add_step(picture *p, int i)
+{
+    tp_text *text = &p->text;
+    const tp_step *step = &p->plan->step[i];
+    bool copy = step->ledger >= 0;
+    const char *colour = copy ? ORANGE : step->kind == TP_STEP_MATMUL ? BLUE : "white";
+    tp_text_add(text, "  s%d [shape=%s, fillcolor=\"%s\", label=<", i, copy ? "octagon" : "box",
+                colour);
     if (step->asked->name) {
-        add_html(text, step->asked->name);
+        tp_text_add_html(text, step->asked->name);
         tp_text_add(text, "<br/>");
     }
     if (copy)
-        add_copy_label(text, plan, step);
-    else {
-        tp_text_add(text, "<b>");
-        tp_plan_add_ops(text, step);
-        tp_text_add(text, "</b>%s", step->in_place ? " in place" : "");
-    }
-    if (step->kernel->describe) {
-        char call[256];
-        step->kernel->describe(step, call, sizeof call);
+        add_copy(p, step);
+    else
+        add_work(p, step);
+    if (step->kernel->describe) add_call(p, step);
+    if (step->time_ns > 0) {
         tp_text_add(text, "<br/>");
-        add_html(text, call);
+        tp_plan_add_time(text, step->time_ns);
     }
-    if (step->time_ns > 0) tp_text_add(text, "<br/>%lld us", (long long)(step->time_ns / 1000));
-    add_removed(text, plan, i);
-    tp_text_add(text, ">];\n");
+    for (int row = p->copy[i]; row >= 0; row = p->next[row]) add_removed(p, row);
+    end_label(p, is_output(p->plan, step->out.buffer));
 }
 
 /* ---- Edges ------------------------------------------------------------------------------- */
 
-static void add_view_label(tp_text *text, const tp_view *v)
+static void add_edges(picture *p, int i)
 {
-    char shape[400], view[800];
-    tp_view_print_shape(v, shape, sizeof shape);
-    tp_view_print(v, view, sizeof view);
-    tp_text_add(text, " [label=\"%s\"]", tp_view_is_row_major(v) ? shape : view);
-}
-
-static void add_edges(tp_text *text, const tp_plan *plan, int i, const int *writer)
-{
-    const tp_step *step = &plan->step[i];
+    const tp_step *step = &p->plan->step[i];
     for (int k = 0; k < step->operand_count; k++) {
         const tp_operand *o = &step->operand[k];
-        if (writer[o->buffer] < 0)
-            tp_text_add(text, "  b%d -> s%d", o->buffer, i);
+        int writer = p->writer[o->buffer];
+        char shape[400];
+        tp_view_print_shape(&o->view, shape, sizeof shape);
+        tp_text_add(&p->text, writer < 0 ? "  b%d -> s%d [label=\"" : "  s%d -> s%d [label=\"",
+                    writer < 0 ? o->buffer : writer, i);
+        if (tp_view_is_row_major(&o->view))
+            tp_text_add(&p->text, "%s", shape);
         else
-            tp_text_add(text, "  s%d -> s%d", writer[o->buffer], i);
-        add_view_label(text, &o->view);
-        tp_text_add(text, ";\n");
+            tp_text_add_view(&p->text, &o->view);
+        tp_text_add(&p->text, "\"];\n");
     }
+}
+
+static void add_title(picture *p)
+{
+    double time_ns = tp_plan_time_ns(p->plan);
+    tp_text_add(&p->text, "  label=<%s: ", time_ns > 0 ? "executed" : "planned");
+    tp_plan_add_verdict(&p->text, p->plan);
+    if (time_ns > 0) {
+        tp_text_add(&p->text, ", ");
+        tp_plan_add_time(&p->text, time_ns);
+    }
+    for (int row = 0; row < p->plan->copy_count; row++) {
+        if (!p->plan->copy[row].kept && p->absorber[row] < 0) add_removed(p, row);
+    }
+    tp_text_add(&p->text, ">; labelloc=t; fontname=Helvetica; fontsize=18; rankdir=TB;\n");
+}
+
+static void draw(picture *p)
+{
+    const tp_plan *plan = p->plan;
+    for (int i = 0; i < plan->buffer_count; i++) p->writer[i] = -1;
+    for (int i = 0; i < plan->step_count; i++) {
+        p->writer[plan->step[i].out.buffer] = i;
+        p->copy[i] = -1;
+    }
+    for (int row = plan->copy_count - 1; row >= 0; row--) {
+        if (p->absorber[row] < 0) continue;
+        p->next[row] = p->copy[p->absorber[row]];
+        p->copy[p->absorber[row]] = row;
+    }
+    tp_text_add(&p->text, "digraph planned {\n");
+    add_title(p);
+    tp_text_add(&p->text,
+                "  node [fontname=Helvetica, fontsize=11, style=filled, fillcolor=white];\n"
+                "  edge [fontname=Helvetica, fontsize=9];\n");
+    for (int i = 0; i < plan->buffer_count; i++) {
+        if (plan->buffer[i].kind == TP_BUFFER_LEAF) add_leaf(p, i);
+    }
+    for (int i = 0; i < plan->step_count; i++) add_step(p, i);
+    for (int i = 0; i < plan->step_count; i++) add_edges(p, i);
+    tp_text_add(&p->text, "}\n");
 }
 
 int64_t tp_plan_dot(const tp_plan *plan, char *at, size_t size)
 {
-    tp_text text = {.at = at, .size = size};
     if (!plan) return -1;
-    size_t bytes = (size_t)(plan->buffer_count + 1) * sizeof(int);
-    int *writer = tp_context_alloc(plan->arena.context, bytes);
-    if (!writer) {
+    size_t ints =
+        (size_t)plan->buffer_count + (size_t)plan->step_count + (size_t)plan->copy_count * 2 + 1;
+    picture p = {.text = {.at = at, .size = size},
+                 .plan = plan,
+                 .absorber = tp_context_alloc(plan->arena.context, ints * sizeof(int))};
+    if (!p.absorber) {
         tp_graph_fail_nomem(plan->graph, "dot");
         return -1;
     }
-    for (int i = 0; i < plan->buffer_count; i++) writer[i] = -1;
-    for (int i = 0; i < plan->step_count; i++) writer[plan->step[i].out.buffer] = i;
-    tp_text_add(&text, "digraph planned {\n  label=\"planned: ");
-    tp_plan_add_verdict(&text, plan);
-    tp_text_add(&text, "\"; labelloc=t; fontname=Helvetica; fontsize=18;\n");
-    tp_text_add(&text, "  node [fontname=Helvetica, fontsize=11, style=filled, fillcolor=white];\n "
-                       " edge [fontname=Helvetica, fontsize=9];\n");
-    for (int i = 0; i < plan->buffer_count; i++) {
-        if (plan->buffer[i].kind == TP_BUFFER_LEAF) add_leaf(&text, plan, i);
-    }
-    for (int i = 0; i < plan->step_count; i++) add_step(&text, plan, i);
-    for (int i = 0; i < plan->step_count; i++) add_edges(&text, plan, i, writer);
-    tp_text_add(&text, "}\n");
-    tp_context_free(plan->arena.context, writer, bytes);
-    return text.length;
+    p.next = p.absorber + plan->copy_count;
+    p.writer = p.next + plan->copy_count;
+    p.copy = p.writer + plan->buffer_count;
+    bool found = tp_plan_find_absorbers(plan, p.absorber);
+    if (found) draw(&p);
+    tp_context_free(plan->arena.context, p.absorber, ints * sizeof(int));
+    return found ? p.text.length : -1;
 }

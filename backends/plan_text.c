@@ -1,54 +1,32 @@
-/* A plan as text: buffers, steps with their calls, the copy ledger. */
+/* A plan as text: buffers, steps with their calls, results, the copy ledger. Nodes are called as
+ * in the ledger's notes: by their names, or "%12 matmul". */
 #include "plan_print.h"
 
-#include <string.h>
+/* More ops of a fused step are counted, not named. */
+#define MOST_OPS 6
 
-static void add_program_ops(tp_text *text, const tp_program *program, bool *first)
+/* One op of a step, the i-th. */
+static void add_op(tp_text *text, int *i, tp_op op)
 {
-    for (int i = 0; i < program->insn_count; i++) {
-        if (program->insn[i].op == TP_OP_FULL) continue;
-        tp_text_add(text, *first ? "%s" : ", %s", tp_op_info_of((tp_op)program->insn[i].op)->name);
-        *first = false;
+    if (*i < MOST_OPS) tp_text_add(text, *i ? ", %s" : "%s", tp_op_info_of(op)->name);
+    ++*i;
+}
+
+static void add_program_ops(tp_text *text, const tp_program *program, int *i)
+{
+    for (int k = 0; k < program->insn_count; k++) {
+        if (program->insn[k].op != TP_OP_FULL) add_op(text, i, (tp_op)program->insn[k].op);
     }
 }
 
 void tp_plan_add_ops(tp_text *text, const tp_step *step)
 {
-    bool first = true;
-    add_program_ops(text, &step->prologue, &first);
-    if (step->kind != TP_STEP_EWISE) {
-        tp_text_add(text, first ? "%s" : ", %s", tp_op_info_of((tp_op)step->op)->name);
-        first = false;
-    }
-    add_program_ops(text, &step->epilogue, &first);
-    if (first) tp_text_add(text, step->prologue.insn_count ? "full" : "copy");
-}
-
-void tp_plan_add_name(tp_text *text, const tp_tensor *x)
-{
-    if (x->name)
-        tp_text_add_escaped(text, x->name);
-    else
-        tp_text_add(text, "%s", x->state == TP_EVALUATED ? "data" : tp_op_name(x));
-}
-
-void tp_plan_add_bytes(tp_text *text, int64_t bytes)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    if (bytes < 1024) {
-        tp_text_add(text, "%lld bytes", (long long)bytes);
-        return;
-    }
-    int unit = 0;
-    int64_t scale = 1024;
-    while (unit < 3 && bytes / scale >= 1024) {
-        scale *= 1024;
-        unit++;
-    }
-    /* Tenths by integers: the same in every locale. */
-    int64_t tenths = bytes / scale * 10 + bytes % scale * 10 / scale;
-    tp_text_add(text, "%lld.%lld %s", (long long)(tenths / 10), (long long)(tenths % 10),
-                units[unit]);
+    int i = 0;
+    add_program_ops(text, &step->prologue, &i);
+    if (step->kind != TP_STEP_EWISE) add_op(text, &i, (tp_op)step->op);
+    add_program_ops(text, &step->epilogue, &i);
+    if (i > MOST_OPS) tp_text_add(text, " and %d more", i - MOST_OPS);
+    if (i == 0) tp_text_add(text, step->prologue.insn_count ? "full" : "copy");
 }
 
 void tp_plan_add_verdict(tp_text *text, const tp_plan *plan)
@@ -61,41 +39,42 @@ void tp_plan_add_verdict(tp_text *text, const tp_plan *plan)
                 sum->copies, sum->copies == 1 ? "y" : "ies");
     if (!sum->removed_copies) return;
     tp_text_add(text, " (%d removed, ", sum->removed_copies);
-    tp_plan_add_bytes(text, saved);
+    tp_text_add_bytes(text, saved);
     tp_text_add(text, " not written)");
 }
 
-/* What a tensor's bytes go back to, through views and copies. */
-static const tp_tensor *origin(const tp_tensor *x)
+void tp_plan_add_time(tp_text *text, double time_ns)
 {
-    while (x->in_count && (tp_tensor_is_view(x) || x->op == TP_OP_CONTIGUOUS) &&
-           x->state != TP_EVALUATED)
-        x = x->in[0];
-    return x;
+    int64_t us = (int64_t)(time_ns / 1000);
+    if (us < 1000)
+        tp_text_add(text, "%lld us", (long long)us);
+    else
+        tp_text_add(text, "%lld.%lld ms", (long long)(us / 1000), (long long)(us % 1000 / 100));
 }
 
-int tp_plan_absorber(const tp_plan *plan, const tp_copy *copy)
+double tp_plan_time_ns(const tp_plan *plan)
 {
-    const tp_tensor *source = origin(copy->tensor);
-    bool producer = copy->reason == TP_REASON_SUNK_LDC || copy->reason == TP_REASON_FUSED;
-    for (int i = 0; i < plan->step_count; i++) {
-        const tp_step *step = &plan->step[i];
-        if (producer && step->asked == source) return i;
-        for (int k = 0; k < step->operand_count && !producer; k++) {
-            if (plan->buffer[step->operand[k].buffer].tensor == source) return i;
-        }
-    }
-    return -1;
+    double sum = 0;
+    for (int i = 0; i < plan->step_count; i++) sum += plan->step[i].time_ns;
+    return sum;
 }
 
 /* ---- The text --------------------------------------------------------------------------- */
+
+static void add_name(tp_text *text, const tp_tensor *x)
+{
+    if (x->name)
+        tp_text_add_escaped(text, x->name);
+    else
+        tp_text_add(text, "%%%lld %s", (long long)x->id, tp_op_name(x));
+}
 
 static void add_buffer(tp_text *text, const tp_plan *plan, int i)
 {
     static const char *const kinds[] = {"leaf", "output", "temp"};
     const tp_buffer *b = &plan->buffer[i];
     tp_text_add(text, "buffer %d: %s ", i, kinds[b->kind]);
-    tp_plan_add_name(text, b->tensor);
+    add_name(text, b->tensor);
     tp_text_add(text, " %lld bytes", (long long)b->size_bytes);
     if (b->alias >= 0)
         tp_text_add(text, ", in buffer %d", b->alias);
@@ -108,13 +87,21 @@ static void add_operand(tp_text *text, const tp_operand *o)
 {
     tp_text_add(text, "b%d %s ", o->buffer, tp_dtype_name((tp_dtype)o->dtype));
     tp_text_add_view(text, &o->view);
+    tp_text_add(text, "\n");
 }
 
 static void add_step(tp_text *text, const tp_step *step, int i)
 {
     tp_text_add(text, "step %d: %s (", i, step->kernel->name);
     tp_plan_add_ops(text, step);
-    tp_text_add(text, ")%s\n", step->in_place ? ", in place" : "");
+    tp_text_add(text, ")");
+    if (step->fused > 1) tp_text_add(text, ", %d nodes", step->fused);
+    if (step->in_place) tp_text_add(text, ", in place");
+    if (step->time_ns > 0) {
+        tp_text_add(text, ", ");
+        tp_plan_add_time(text, step->time_ns);
+    }
+    tp_text_add(text, "\n");
     if (step->kernel->describe) {
         char call[256];
         step->kernel->describe(step, call, sizeof call);
@@ -123,22 +110,31 @@ static void add_step(tp_text *text, const tp_step *step, int i)
     for (int k = 0; k < step->operand_count; k++) {
         tp_text_add(text, "  in   ");
         add_operand(text, &step->operand[k]);
-        tp_text_add(text, "\n");
     }
     tp_text_add(text, "  out  ");
     add_operand(text, &step->out);
+}
+
+static void add_delivery(tp_text *text, const tp_delivery *d)
+{
+    tp_text_add(text, "result ");
+    add_name(text, d->tensor);
+    tp_text_add(text, ": b%d %s ", d->buffer, tp_dtype_name((tp_dtype)d->tensor->dtype));
+    tp_text_add_view(text, &d->view);
     tp_text_add(text, "\n");
 }
 
 static void add_copy(tp_text *text, const tp_copy *copy)
 {
     tp_text_add(text, "copy ");
-    tp_plan_add_name(text, copy->tensor);
+    add_name(text, copy->tensor);
     tp_text_add(text, " %lld bytes: %s %s", (long long)copy->bytes, copy->kept ? "kept" : "removed",
                 tp_reason_name(copy->reason));
-    if (copy->dims[0] >= 0 && copy->kept)
+    if (copy->kept && copy->reason == TP_REASON_RESHAPE_NOT_A_VIEW && copy->dims[0] >= 0)
         tp_text_add(text, " (dims %d and %d)", copy->dims[0], copy->dims[1]);
-    tp_text_add(text, ": %s\n", copy->note);
+    tp_text_add(text, ": ");
+    tp_text_add_escaped(text, copy->note);
+    tp_text_add(text, "\n");
 }
 
 int64_t tp_plan_text(const tp_plan *plan, char *at, size_t size)
@@ -147,9 +143,15 @@ int64_t tp_plan_text(const tp_plan *plan, char *at, size_t size)
     if (!plan) return -1;
     tp_text_add(&text, "plan: ");
     tp_plan_add_verdict(&text, plan);
+    double time_ns = tp_plan_time_ns(plan);
+    if (time_ns > 0) {
+        tp_text_add(&text, ", ");
+        tp_plan_add_time(&text, time_ns);
+    }
     tp_text_add(&text, "\n");
     for (int i = 0; i < plan->buffer_count; i++) add_buffer(&text, plan, i);
     for (int i = 0; i < plan->step_count; i++) add_step(&text, &plan->step[i], i);
+    for (int i = 0; i < plan->delivery_count; i++) add_delivery(&text, &plan->delivery[i]);
     for (int i = 0; i < plan->copy_count; i++) add_copy(&text, &plan->copy[i]);
     return text.length;
 }

@@ -321,6 +321,10 @@ void tp_text_add(tp_text *text, const char *format, ...) __attribute__((format(p
 void tp_text_add_view(tp_text *text, const tp_view *v);
 /* With quotes, backslashes and control characters escaped, for the inside of "...". */
 void tp_text_add_escaped(tp_text *text, const char *string);
+/* For the inside of an HTML-like label of Graphviz: always valid UTF-8. */
+void tp_text_add_html(tp_text *text, const char *string);
+/* "512.0 MiB". */
+void tp_text_add_bytes(tp_text *text, int64_t bytes);
 /* A number of a dtype, exact, the same in every locale. */
 void tp_text_add_number(tp_text *text, tp_dtype dtype, tp_value value);
 

@@ -1,44 +1,39 @@
-/* Between the two halves of the .tp reader: parse.c scans, parse_build.c calls the builders. */
+/* One line of the .tp form between its scanner and its builder. */
 #ifndef TP_PARSE_H
 #define TP_PARSE_H
 
-#include "tp_form.h"
+#include "scan.h"
 
-/* The parts of one line. */
-typedef struct tp_parse_line {
+#define TP_LINE_INTS (2 * TP_MAX_RANK + 1)
+
+/* Parts that a line has at most once. */
+enum {
+    TP_PART_DTYPE = 1,
+    TP_PART_LIST = 2,
+    TP_PART_STRIDES = 4,
+    TP_PART_VALUES = 8, /* {..} or pattern */
+    TP_PART_NAME = 16
+};
+
+typedef struct tp_line {
     tp_op op;
+    const char *at; /* where the op stands */
+    unsigned parts;
     int in_count;
     tp_tensor *in[3];
-    bool has_dtype, has_strides, pattern;
     tp_dtype dtype;
     int count, stride_count; /* of ints, strides */
-    int64_t ints[2 * TP_MAX_RANK + 1], strides[2 * TP_MAX_RANK + 1];
-    int64_t offset, storage;
+    int64_t ints[TP_LINE_INTS], strides[TP_MAX_RANK];
+    int64_t offset, storage; /* of data with strides */
     int number_count;
-    char number[2][64];
-    const char *values; /* behind {, NULL: none */
-    char name[256];
-    bool has_name;
-} tp_parse_line;
+    const char *number[2]; /* where they stand */
+    const char *values;    /* where they stand; NULL: pattern */
+    const char *name;      /* behind its " */
+    size_t name_size;      /* room for what it means */
+} tp_line;
 
-typedef struct tp_parser {
-    tp_graph *graph;
-    const char *text, *at;
-    int64_t first;    /* nodes before parsing began */
-    tp_tensor **node; /* by number in the text */
-    int64_t node_count, node_capacity;
-} tp_parser;
-
-/* Records what is wrong where the parser stands. */
-tp_status tp_parse_fail(tp_parser *p, const char *what);
-void tp_parse_skip_blanks(tp_parser *p);
-bool tp_parse_take(tp_parser *p, char c);
-/* A number as a word in this locale's spelling. */
-tp_status tp_parse_number(tp_parser *p, char *to, size_t size);
-
-/* Whether the line has the parts that its op needs. */
-tp_status tp_parse_check(tp_parser *p, const tp_parse_line *l);
-/* The node of a checked line; NULL with the cause recorded. */
-tp_tensor *tp_parse_build(tp_parser *p, tp_parse_line *l);
+/* parse_build.c: the node that a line asks for, through the public builders. NULL with the error
+ * recorded. Moves scan->at, which is of no use any more then. */
+tp_tensor *tp_parse_node(tp_scan *scan, tp_line *line);
 
 #endif

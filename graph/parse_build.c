@@ -1,187 +1,169 @@
-/* A scanned line of the .tp form becomes a node, by the public builders. */
+/* A scanned line of the .tp form becomes a node: checked against what its op needs, then built by
+ * the public builders, so that shape errors come in their words. The printed form shows core
+ * nodes only, so the builders insert nothing in between when they read it back. */
 #include "infer.h"
 #include "parse.h"
+#include "tp_form.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include <limits.h>
 
-static tp_status value(tp_parser *p, tp_dtype dtype, const char *word, tp_value *v)
+static tp_tensor *fail(tp_scan *scan, const tp_line *l, const char *what)
 {
-    char *end;
-    *v = (tp_value){0};
-    if (tp_dtype_kind_of(dtype) == TP_DTYPE_FLOAT)
-        v->f = strtod(word, &end);
-    else if (dtype == TP_U64 && *word != '-')
-        v->i = (int64_t)strtoull(word, &end, 10);
-    else
-        v->i = strtoll(word, &end, 10);
-    return *end ? tp_parse_fail(p, "this is no number of that dtype") : TP_OK;
-}
-
-/* ---- Building ------------------------------------------------------------------------------ */
-
-static tp_status read_values(tp_parser *p, tp_parse_line *l, tp_storage *storage)
-{
-    int64_t size = (int64_t)tp_dtype_size(l->dtype), count = (int64_t)storage->size_bytes / size;
-    bool floats = tp_dtype_kind_of(l->dtype) == TP_DTYPE_FLOAT;
-    const char *after = p->at;
-    tp_status status = TP_OK;
-    if (l->values) p->at = l->values;
-    for (int64_t i = 0; i < count && status == TP_OK; i++) {
-        tp_value v = {.i = tp_form_pattern(l->dtype, i)};
-        v.f = (double)v.i;
-        char word[64];
-        if (l->values) {
-            if (i && !tp_parse_take(p, ','))
-                status = tp_parse_fail(p, "expected , and more values");
-            if (status == TP_OK) status = tp_parse_number(p, word, sizeof word);
-            if (status == TP_OK) status = value(p, l->dtype, word, &v);
-        }
-        tp_value_store(l->dtype, storage->data + i * size,
-                       floats               ? TP_F64
-                       : l->dtype == TP_U64 ? TP_U64
-                                            : TP_I64,
-                       v);
-    }
-    if (status == TP_OK && l->values && !tp_parse_take(p, '}'))
-        status = tp_parse_fail(p, "expected } after the last value");
-    if (status == TP_OK) p->at = after;
-    return status;
-}
-
-static tp_tensor *data(tp_parser *p, tp_parse_line *l)
-{
-    tp_view view;
-    if (l->count > TP_MAX_RANK ||
-        tp_infer_shape(p->graph, "data", l->dtype, l->count, l->ints, &view) != TP_OK)
-        return NULL;
-    int64_t count = tp_view_numel(&view), bytes;
-    if (l->has_strides) {
-        if (l->stride_count != l->count) {
-            tp_parse_fail(p, "strides and shape have different ranks");
-            return NULL;
-        }
-        count = l->storage;
-        view.offset = l->offset;
-        for (int d = 0; d < l->count; d++)
-            view.stride[d] = view.shape[d] == 1 ? view.stride[d] : l->strides[d];
-        if (!tp_infer_bounds(p->graph, "data", &view, count)) return NULL;
-    }
-    if (!l->values && !l->pattern) {
-        tp_parse_fail(p, "data needs {values} or pattern");
-        return NULL;
-    }
-    if (count < 0 || __builtin_mul_overflow(count, (int64_t)tp_dtype_size(l->dtype), &bytes)) {
-        tp_parse_fail(p, "the storage is too large");
-        return NULL;
-    }
-    tp_storage *storage = tp_storage_create(p->graph->context, (size_t)bytes);
-    if (!storage) {
-        tp_graph_fail_nomem(p->graph, "parse");
-        return NULL;
-    }
-    if (read_values(p, l, storage) == TP_OK)
-        return tp_leaf_from_storage(p->graph, l->dtype, &view, storage);
-    tp_storage_release(storage);
+    tp_scan_fail(scan, l->at, what);
     return NULL;
 }
 
-static tp_tensor *constant(tp_parser *p, tp_parse_line *l)
-{
-    tp_value v[2];
-    for (int i = 0; i < l->number_count; i++) {
-        if (value(p, l->dtype, l->number[i], &v[i]) != TP_OK) return NULL;
-    }
-    bool floats = tp_dtype_kind_of(l->dtype) == TP_DTYPE_FLOAT;
-    if (l->op == TP_OP_FULL) {
-        return floats ? tp_full(p->graph, l->dtype, l->count, l->ints, v[0].f)
-                      : tp_full_int(p->graph, l->dtype, l->count, l->ints, v[0].i);
-    }
-    if (floats) return tp_arange(p->graph, l->dtype, v[0].f, v[1].f, l->ints[0]);
-    tp_tensor *y = tp_arange(p->graph, l->dtype, 0, 0, l->ints[0]);
-    if (y) y->value[0] = v[0];
-    if (y) y->value[1] = v[1];
-    return y;
-}
+/* ---- What an op's line must have ------------------------------------------------------- */
 
-/* Operands, integers and numbers that an op's line must have; -1: any. */
+/* Operands, integers and numbers, -1: any; least: of integers. */
 typedef struct needs {
-    int in, ints, numbers;
-    bool dtype;
+    int in, ints, numbers, least;
+    bool list, dtype;
 } needs;
 
 static needs needs_of(tp_op op)
 {
     switch (tp_op_info_of(op)->kind) {
     case TP_KIND_UNARY:
-        return (needs){1, 0, 0, false};
+        return (needs){.in = 1};
     case TP_KIND_BINARY:
     case TP_KIND_COMPARE:
-        return (needs){2, 0, 0, false};
+        return (needs){.in = 2};
     case TP_KIND_TERNARY:
-        return (needs){3, 0, 0, false};
+        return (needs){.in = 3};
     case TP_KIND_REDUCE:
-        return (needs){1, -1, 0, false};
+        return (needs){.in = 1, .list = true, .ints = -1, .least = 1};
     default:
         break;
     }
     switch (op) {
     case TP_OP_DATA:
-        return (needs){0, -1, 0, true};
+        return (needs){.list = true, .ints = -1, .dtype = true};
     case TP_OP_FULL:
-        return (needs){0, -1, 1, true};
+        return (needs){.list = true, .ints = -1, .numbers = 1, .dtype = true};
     case TP_OP_ARANGE:
-        return (needs){0, 1, 2, true};
+        return (needs){.list = true, .ints = 1, .numbers = 2, .dtype = true};
     case TP_OP_CAST:
     case TP_OP_BITCAST:
-        return (needs){1, 0, 0, true};
+        return (needs){.in = 1, .dtype = true};
     case TP_OP_CONTIGUOUS:
-        return (needs){1, 0, 0, false};
+        return (needs){.in = 1};
     case TP_OP_MATMUL:
-        return (needs){2, 0, 0, false};
+        return (needs){.in = 2};
     case TP_OP_INDEX_SELECT:
-        return (needs){2, 1, 0, false};
+        return (needs){.in = 2, .list = true, .ints = 1};
     case TP_OP_LAYER_NORM:
-        return (needs){-1, 2, 1, false};
+        return (needs){.in = -1, .list = true, .ints = 2, .numbers = 1};
     case TP_OP_SLICE:
-        return (needs){1, 4, 0, false};
+        return (needs){.in = 1, .list = true, .ints = 4};
     case TP_OP_SELECT:
-        return (needs){1, 2, 0, false};
+        return (needs){.in = 1, .list = true, .ints = 2};
     case TP_OP_DIAGONAL:
-        return (needs){1, 3, 0, false};
+        return (needs){.in = 1, .list = true, .ints = 3};
     case TP_OP_SOFTMAX:
     case TP_OP_SQUEEZE:
     case TP_OP_UNSQUEEZE:
-        return (needs){1, 1, 0, false};
-    default:
-        return (needs){1, -1, 0, false};
+        return (needs){.in = 1, .list = true, .ints = 1};
+    case TP_OP_AS_STRIDED:
+        return (needs){.in = 1, .list = true, .ints = -1, .least = 1};
+    default: /* reshape, permute, expand, flip */
+        return (needs){.in = 1, .list = true, .ints = -1};
     }
 }
 
-tp_status tp_parse_check(tp_parser *p, const tp_parse_line *l)
+/* What is wrong with the line, NULL if nothing. */
+static const char *complaint(const tp_line *l)
 {
     needs n = needs_of(l->op);
-    int least = tp_op_info_of(l->op)->kind == TP_KIND_REDUCE ? 1 : 0;
+    bool list = l->parts & TP_PART_LIST, dtype = l->parts & TP_PART_DTYPE;
     if (n.in >= 0 ? l->in_count != n.in : l->in_count < 1)
-        return tp_parse_fail(p, "the op has another number of operands");
-    if (n.ints >= 0 ? l->count != n.ints : l->count < least)
-        return tp_parse_fail(p, "the op has another number of integers");
-    if (l->number_count != n.numbers)
-        return tp_parse_fail(p, "the op has another number of numbers");
-    if (l->has_dtype != n.dtype)
-        return tp_parse_fail(p, n.dtype ? "the op needs a dtype" : "the op takes no dtype");
-    for (int i = 0; i < l->count; i++) {
-        bool bound = l->op == TP_OP_SLICE || l->op == TP_OP_AS_STRIDED || l->op == TP_OP_DIAGONAL ||
-                     l->op == TP_OP_SELECT;
-        bool size = l->op == TP_OP_DATA || l->op == TP_OP_FULL || l->op == TP_OP_RESHAPE ||
-                    l->op == TP_OP_EXPAND || l->op == TP_OP_ARANGE;
-        if (!bound && !size && (l->ints[i] < -TP_MAX_RANK || l->ints[i] > TP_MAX_RANK))
-            return tp_parse_fail(p, "an axis is out of range");
-    }
-    return TP_OK;
+        return "the op has another number of operands";
+    if (list != n.list) return n.list ? "the op needs [integers]" : "the op takes no [integers]";
+    if (n.ints >= 0 ? l->count != n.ints : l->count < n.least)
+        return "the op has another number of integers";
+    if (l->number_count != n.numbers) return "the op has another number of numbers";
+    if (dtype != n.dtype) return n.dtype ? "the op needs a dtype" : "the op takes no dtype";
+    if (l->op != TP_OP_DATA)
+        return l->parts & (TP_PART_VALUES | TP_PART_STRIDES) ? "only data has values and strides"
+                                                             : NULL;
+    if (!(l->parts & TP_PART_VALUES)) return "data needs {values} or pattern";
+    bool strided = l->parts & TP_PART_STRIDES;
+    return strided && l->stride_count != l->count ? "strides and shape have different ranks" : NULL;
 }
 
-static tp_tensor *reduction(const tp_parse_line *l)
+/* ---- Leaves ------------------------------------------------------------------------------ */
+
+static tp_status read_values(tp_scan *scan, const tp_line *l, tp_storage *storage, int64_t count)
+{
+    int64_t size = (int64_t)tp_dtype_size(l->dtype);
+    bool floats = tp_dtype_kind_of(l->dtype) == TP_DTYPE_FLOAT;
+    tp_dtype from = floats ? TP_F64 : l->dtype == TP_U64 ? TP_U64 : TP_I64;
+    scan->at = l->values;
+    for (int64_t i = 0; i < count; i++) {
+        tp_value v = {.i = tp_form_pattern(l->dtype, i)};
+        v.f = (double)v.i;
+        if (l->values) {
+            if (i && !tp_scan_take(scan, ','))
+                return tp_scan_fail(scan, scan->at, "expected , and more values");
+            TRY(tp_scan_number(scan, l->dtype, &v));
+        }
+        tp_value_store(l->dtype, storage->data + i * size, from, v);
+    }
+    if (!l->values || tp_scan_take(scan, '}')) return TP_OK;
+    return tp_scan_fail(scan, scan->at, "expected } after the last value");
+}
+
+static tp_tensor *data(tp_scan *scan, tp_line *l)
+{
+    tp_graph *graph = scan->graph;
+    tp_view view;
+    if (tp_infer_shape(graph, "data", l->dtype, l->count, l->ints, &view) != TP_OK) return NULL;
+    int64_t count = tp_view_numel(&view), bytes;
+    if (l->parts & TP_PART_STRIDES) {
+        count = l->storage;
+        view.offset = l->offset;
+        for (int d = 0; d < l->count; d++)
+            view.stride[d] = view.shape[d] == 1 ? view.stride[d] : l->strides[d];
+        if (!tp_infer_bounds(graph, "data", &view, count)) return NULL;
+    }
+    if (count < 0 || __builtin_mul_overflow(count, (int64_t)tp_dtype_size(l->dtype), &bytes))
+        return fail(scan, l, "the storage has a negative size or more than 2^63-1 bytes");
+    tp_storage *storage = tp_storage_create(graph->context, (size_t)bytes);
+    if (!storage) {
+        tp_graph_fail(graph, TP_E_NOMEM, "data", -1, "%lld bytes are not to be had",
+                      (long long)bytes);
+        return NULL;
+    }
+    if (read_values(scan, l, storage, count) == TP_OK)
+        return tp_leaf_from_storage(graph, l->dtype, &view, storage);
+    tp_storage_release(storage);
+    return NULL;
+}
+
+static tp_tensor *constant(tp_scan *scan, tp_line *l)
+{
+    tp_graph *graph = scan->graph;
+    tp_value v[2];
+    for (int i = 0; i < l->number_count; i++) {
+        scan->at = l->number[i];
+        if (tp_scan_number(scan, l->dtype, &v[i]) != TP_OK) return NULL;
+    }
+    bool floats = tp_dtype_kind_of(l->dtype) == TP_DTYPE_FLOAT;
+    if (l->op == TP_OP_FULL) {
+        return floats ? tp_full(graph, l->dtype, l->count, l->ints, v[0].f)
+                      : tp_full_int(graph, l->dtype, l->count, l->ints, v[0].i);
+    }
+    if (floats) return tp_arange(graph, l->dtype, v[0].f, v[1].f, l->ints[0]);
+    /* An f64 does not hold every integer. */
+    tp_tensor *y = tp_arange(graph, l->dtype, 0, 0, l->ints[0]);
+    if (y) y->value[0] = v[0];
+    if (y) y->value[1] = v[1];
+    return y;
+}
+
+/* ---- Operations ---------------------------------------------------------------------------- */
+
+static tp_tensor *reduction(const tp_line *l)
 {
     tp_tensor *x = l->in[0];
     int count = l->count - 1;
@@ -196,7 +178,7 @@ static tp_tensor *reduction(const tp_parse_line *l)
     }
 }
 
-static tp_tensor *elementwise(const tp_parse_line *l)
+static tp_tensor *elementwise(const tp_line *l)
 {
     tp_tensor *const *in = l->in;
     switch (l->op) {
@@ -216,62 +198,117 @@ static tp_tensor *elementwise(const tp_parse_line *l)
     }
 }
 
-tp_tensor *tp_parse_build(tp_parser *p, tp_parse_line *l)
+static tp_tensor *layer_norm(tp_scan *scan, tp_line *l, int axes)
+{
+    int64_t bits = l->ints[1];
+    bool weight = bits & 1, bias = bits & 2;
+    if (bits < 0 || bits > 3 || l->in_count != 1 + weight + bias)
+        return fail(scan, l, "the operands do not fit the second integer");
+    tp_value eps;
+    scan->at = l->number[0];
+    if (tp_scan_number(scan, TP_F64, &eps) != TP_OK) return NULL;
+    return tp_layer_norm(l->in[0], axes, weight ? l->in[1] : NULL, bias ? l->in[1 + weight] : NULL,
+                         eps.f);
+}
+
+static tp_tensor *as_strided(tp_scan *scan, tp_line *l)
+{
+    int rank = l->count / 2;
+    if (l->count % 2 == 0) return fail(scan, l, "as_strided needs sizes, strides and an offset");
+    return tp_as_strided(l->in[0], rank, l->ints, l->ints + rank, l->ints[2 * rank]);
+}
+
+/* Builders take axes as int; what does not fit is out of range there too. */
+static int axis(int64_t a)
+{
+    return a > INT_MAX ? INT_MAX : a < INT_MIN ? INT_MIN : (int)a;
+}
+
+static tp_tensor *view(tp_scan *scan, tp_line *l)
 {
     tp_tensor *x = l->in[0];
     const int64_t *a = l->ints;
-    tp_op_kind kind = tp_op_info_of(l->op)->kind;
-    if (tp_op_is_elementwise(l->op)) return elementwise(l);
-    if (kind == TP_KIND_REDUCE) return reduction(l);
     switch (l->op) {
-    case TP_OP_DATA:
-        return data(p, l);
-    case TP_OP_FULL:
-    case TP_OP_ARANGE:
-        return constant(p, l);
     case TP_OP_RESHAPE:
         return tp_reshape(x, l->count, a);
     case TP_OP_PERMUTE:
         return tp_permute(x, l->count, a);
     case TP_OP_SLICE:
-        return tp_slice(x, (int)a[0], a[1], a[2], a[3]);
+        return tp_slice(x, axis(a[0]), a[1], a[2], a[3]);
     case TP_OP_SELECT:
-        return tp_select(x, (int)a[0], a[1]);
+        return tp_select(x, axis(a[0]), a[1]);
     case TP_OP_EXPAND:
         return tp_expand(x, l->count, a);
     case TP_OP_SQUEEZE:
-        return tp_squeeze(x, (int)a[0]);
+        return tp_squeeze(x, axis(a[0]));
     case TP_OP_UNSQUEEZE:
-        return tp_unsqueeze(x, (int)a[0]);
+        return tp_unsqueeze(x, axis(a[0]));
     case TP_OP_FLIP:
         return tp_flip(x, l->count, a);
     case TP_OP_DIAGONAL:
-        return tp_diagonal(x, a[0], (int)a[1], (int)a[2]);
+        return tp_diagonal(x, a[0], axis(a[1]), axis(a[2]));
     case TP_OP_AS_STRIDED:
-        return tp_as_strided(x, l->count / 2, a, a + l->count / 2,
-                             l->count % 2 ? a[l->count - 1] : 0);
+        return as_strided(scan, l);
     case TP_OP_BITCAST:
         return tp_bitcast(x, l->dtype);
+    default:
+        return NULL;
+    }
+}
+
+static tp_tensor *build(tp_scan *scan, tp_line *l)
+{
+    tp_tensor *x = l->in[0];
+    tp_op_kind kind = tp_op_info_of(l->op)->kind;
+    if (tp_op_is_elementwise(l->op)) return elementwise(l);
+    if (kind == TP_KIND_REDUCE) return reduction(l);
+    if (kind == TP_KIND_VIEW) return view(scan, l);
+    switch (l->op) {
+    case TP_OP_DATA:
+        return data(scan, l);
+    case TP_OP_FULL:
+    case TP_OP_ARANGE:
+        return constant(scan, l);
     case TP_OP_CONTIGUOUS:
         return tp_contiguous(x);
     case TP_OP_CAST:
         return tp_cast(x, l->dtype);
     case TP_OP_SOFTMAX:
-        return tp_softmax(x, (int)a[0]);
-    case TP_OP_LAYER_NORM: {
-        bool weight = a[1] & 1, bias = a[1] & 2;
-        if (l->in_count != 1 + weight + bias) {
-            tp_parse_fail(p, "the operands do not fit the second integer");
-            return NULL;
-        }
-        return tp_layer_norm(x, (int)a[0], weight ? l->in[1] : NULL,
-                             bias ? l->in[1 + weight] : NULL, strtod(l->number[0], NULL));
-    }
+        return tp_softmax(x, axis(l->ints[0]));
+    case TP_OP_LAYER_NORM:
+        return layer_norm(scan, l, axis(l->ints[0]));
     case TP_OP_MATMUL:
         return tp_matmul(x, l->in[1]);
     case TP_OP_INDEX_SELECT:
-        return tp_index_select(x, (int)a[0], l->in[1]);
+        return tp_index_select(x, axis(l->ints[0]), l->in[1]);
     default:
         return NULL;
     }
+}
+
+/* The name goes straight into the graph's arena: it may be long. */
+static bool give_name(tp_scan *scan, const tp_line *l, tp_tensor *x)
+{
+    char *name = tp_arena_alloc(&scan->graph->arena, l->name_size);
+    if (!name) {
+        tp_graph_fail_nomem(scan->graph, "parse");
+        return false;
+    }
+    scan->at = l->name;
+    if (tp_scan_string(scan, name) != TP_OK) return false;
+    x->name = name;
+    return true;
+}
+
+tp_tensor *tp_parse_node(tp_scan *scan, tp_line *l)
+{
+    const char *what = complaint(l);
+    if (what) return fail(scan, l, what);
+    tp_tensor *x = build(scan, l);
+    const tp_error *error = &scan->graph->error;
+    if (!x && error->status == TP_OK) return fail(scan, l, "the node cannot be built");
+    /* A builder's sentence does not say where in the text it was. */
+    if (!x && error->status != TP_E_FORMAT) tp_scan_blame(scan, l->at);
+    if (!x) return NULL;
+    return !(l->parts & TP_PART_NAME) || give_name(scan, l, x) ? x : NULL;
 }

@@ -1,5 +1,7 @@
 /* Prints what outputs depend on in the .tp form: one node a line, dense numbers in topological
- * order. Nothing in it depends on addresses, time or locale. */
+ * order. Nothing in it depends on addresses, time or locale. Parsed and printed again it is the
+ * same text. */
+#include "dump.h"
 #include "tp_form.h"
 
 static void print_list(tp_text *text, int count, const int64_t *values)
@@ -14,33 +16,58 @@ static void print_list(tp_text *text, int count, const int64_t *values)
     tp_text_add(text, "]");
 }
 
-/* A leaf, or what has become one by evaluation. */
-static void print_data(tp_text *text, const tp_tensor *x)
+/* ---- Data --------------------------------------------------------------------------- */
+
+/* The element of a view at a row-major position. */
+static int64_t address(const tp_view *v, int64_t position)
+{
+    int64_t at = v->offset;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        at += position % v->shape[d] * v->stride[d];
+        position /= v->shape[d];
+    }
+    return at;
+}
+
+/* Values along a view; false if they are too many and a pattern stands for them. */
+static bool print_values(tp_text *text, const tp_tensor *x, const tp_view *v)
 {
     tp_dtype dtype = (tp_dtype)x->dtype;
-    int64_t size = (int64_t)tp_dtype_size(dtype), count = tp_view_numel(&x->result);
-    tp_text_add(text, "data %s", tp_dtype_name(dtype));
-    print_list(text, x->result.ndim, x->result.shape);
-    if (!tp_view_is_row_major(&x->result)) {
-        tp_view shown;
-        tp_view_copy(&shown, &x->result);
-        tp_view_normalize(&shown);
-        count = (int64_t)x->storage->size_bytes / size;
-        tp_text_add(text, " strides");
-        print_list(text, shown.ndim, shown.stride);
-        tp_text_add(text, " offset %lld of %lld", (long long)shown.offset, (long long)count);
-    }
+    int64_t count = tp_view_numel(v), size = (int64_t)tp_dtype_size(dtype);
     if (count > TP_FORM_VALUES) {
         tp_text_add(text, " pattern");
-        return;
+        return false;
     }
     tp_text_add(text, " {");
     for (int64_t i = 0; i < count; i++) {
         tp_text_add(text, i ? ", " : "");
-        tp_text_add_number(text, dtype, tp_value_load(dtype, x->storage->data + i * size));
+        tp_text_add_number(text, dtype,
+                           tp_value_load(dtype, x->storage->data + address(v, i) * size));
     }
     tp_text_add(text, "}");
+    return true;
 }
+
+/* A leaf, with the whole storage if it lies there in any other way than row-major and alone; or
+ * an evaluated node, which readers see row-major. */
+static bool print_data(tp_text *text, const tp_tensor *x)
+{
+    const tp_view *v = &x->result;
+    int64_t elements = (int64_t)(x->storage->size_bytes / tp_dtype_size((tp_dtype)x->dtype));
+    tp_text_add(text, "data %s", tp_dtype_name((tp_dtype)x->dtype));
+    print_list(text, v->ndim, v->shape);
+    bool alone = tp_view_is_row_major(v) && tp_view_numel(v) == elements;
+    if (x->op != TP_OP_DATA || alone) return print_values(text, x, v);
+    tp_view shown, storage = tp_view_row_major(1, &elements);
+    tp_view_copy(&shown, v);
+    tp_view_normalize(&shown);
+    tp_text_add(text, " strides");
+    print_list(text, shown.ndim, shown.stride);
+    tp_text_add(text, " offset %lld of %lld", (long long)shown.offset, (long long)elements);
+    return print_values(text, x, &storage);
+}
+
+/* ---- Operations ---------------------------------------------------------------------- */
 
 static void print_attributes(tp_text *text, const tp_tensor *x)
 {
@@ -60,15 +87,16 @@ static void print_attributes(tp_text *text, const tp_tensor *x)
     }
 }
 
-static void print_node(tp_text *text, const tp_tensor *x, const int64_t *number)
+static void print_node(tp_text *text, const tp_tensor *x, const tp_dump *dump)
 {
-    tp_text_add(text, "%%%lld = ", (long long)number[x->id]);
-    if (x->state == TP_EVALUATED)
-        print_data(text, x);
+    bool exact = true;
+    tp_text_add(text, "%%%lld = ", (long long)dump->number[x->id]);
+    if (tp_dump_is_data(dump, x))
+        exact = print_data(text, x);
     else {
         tp_text_add(text, "%s", tp_op_name(x));
         for (int i = 0; i < x->in_count; i++)
-            tp_text_add(text, " %%%lld", (long long)number[x->in[i]->id]);
+            tp_text_add(text, " %%%lld", (long long)dump->number[x->in[i]->id]);
         print_attributes(text, x);
     }
     if (x->name) {
@@ -76,31 +104,22 @@ static void print_node(tp_text *text, const tp_tensor *x, const int64_t *number)
         tp_text_add_escaped(text, x->name);
         tp_text_add(text, "\"");
     }
-    tp_text_add(text, "\n");
+    tp_text_add(text, exact ? "\n" : " # fixed integers, not the values\n");
 }
 
 int64_t tp_graph_text(tp_graph *graph, int count, tp_tensor *const *outputs, char *at, size_t size)
 {
     tp_text text = {.at = at, .size = size};
-    size_t nodes = (size_t)graph->node_count, bytes = nodes * (sizeof(int64_t) + 1);
-    int64_t *number = tp_context_alloc_zero(graph->context, bytes);
-    if (!number) {
-        tp_graph_fail_nomem(graph, "text");
-        return -1;
-    }
-    uint8_t *mark = (uint8_t *)(number + nodes);
-    tp_graph_mark(graph, count, outputs, mark);
+    tp_dump dump;
+    if (!tp_dump_begin(&dump, "text", graph, count, outputs)) return -1;
     tp_text_add(&text, "# tensorplay 1\n");
-    int64_t next = 0;
-    for (size_t id = 0; id < nodes; id++) {
-        if (!mark[id]) continue;
-        number[id] = next++;
-        print_node(&text, graph->node[id], number);
+    for (int64_t id = 0; id < graph->node_count; id++) {
+        if (dump.shown[id]) print_node(&text, graph->node[id], &dump);
     }
     tp_text_add(&text, "return");
     for (int i = 0; i < count; i++)
-        tp_text_add(&text, " %%%lld", (long long)number[outputs[i]->id]);
+        tp_text_add(&text, " %%%lld", (long long)dump.number[outputs[i]->id]);
     tp_text_add(&text, "\n");
-    tp_context_free(graph->context, number, bytes);
+    tp_dump_end(&dump);
     return text.length;
 }

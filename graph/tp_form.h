@@ -7,11 +7,14 @@
  *   return %2
  *
  * A line is: number = op, then operands, a dtype, [integers], numbers, {values}, "name", as the op
- * needs them. Integers are the node's attributes (struct tp_tensor); `end` is TP_END. Data with
- * strides is `data f32 [2,3] strides [1,2] offset 0 of 6 {..}`: the values are the storage's.
- * More than TP_FORM_VALUES values are written as `pattern`, which reads back as the fixed integer
- * pattern i -> (7 i mod 11) - 5 (mod 11 for unsigned types, mod 2 for bool): the shape of the
- * program is kept, the values are not. */
+ * needs them. Integers are the node's attributes (struct tp_tensor); `end` is TP_END. Numbers are
+ * what strtod reads, hexadecimal floats, inf and nan included, always with a point.
+ *
+ * Data with strides is `data f32 [2,3] strides [1,2] offset 0 of 6 {..}`: the values are the
+ * storage's. More than TP_FORM_VALUES values are printed as `pattern` and a comment that says
+ * so; it reads back as the fixed integers i -> (7 i mod 11) - 5 (unsigned types without the -5,
+ * bool 0 or 1): the shape of the program is kept, the values are not. Any number of values may
+ * be written out. */
 #ifndef TP_FORM_H
 #define TP_FORM_H
 

@@ -4,8 +4,13 @@
  *
  *   # expect copies|kernels|asked|in_place|workspace N
  *   # expect kept|removed REASON N
+ *   # expect view true|false       the first output, as built, shows a leaf's bytes
  *   # expect error TEXT
- */
+ *   # off PASS                     facts and picture are of a plan without this pass
+ *   # inexact                      cpu and ref may differ in the last bits
+ *
+ * Facts and pictures are those of a machine with a BLAS; without one they are skipped, which is
+ * said. */
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -39,7 +44,8 @@ static int count_reason(const tp_plan *plan, bool kept, const char *reason)
 }
 
 /* One fact; false if it does not hold, with what was found. */
-static bool holds(const char *fact, const tp_plan *plan, long *found, long *wanted)
+static bool holds(const char *fact, const tp_plan *plan, const tp_tensor *first, long *found,
+                  long *wanted)
 {
     tp_plan_summary s = tp_plan_summarize(plan);
     const struct {
@@ -57,20 +63,27 @@ static bool holds(const char *fact, const tp_plan *plan, long *found, long *want
             return *found == *wanted;
         }
     }
+    if (sscanf(fact, "view %31s", word) == 1) {
+        cr_assert(strcmp(word, "true") == 0 || strcmp(word, "false") == 0, "fact: %s", fact);
+        *wanted = word[0] == 't';
+        *found = tp_base(first) != first && tp_base(first)->op == TP_OP_DATA;
+        return *found == *wanted;
+    }
     cr_assert_eq(sscanf(fact, "%31s %31s %ld", word, reason, wanted), 3, "fact: %s", fact);
     cr_assert(strcmp(word, "kept") == 0 || strcmp(word, "removed") == 0, "fact: %s", fact);
     *found = count_reason(plan, word[0] == 'k', reason);
     return *found == *wanted;
 }
 
-static int check_facts(const char *name, const char *text, const tp_plan *plan)
+static int check_facts(const char *name, const char *text, const tp_plan *plan,
+                       const tp_tensor *first)
 {
     int facts = 0;
     for (const char *at = strstr(text, "# expect "); at; at = strstr(at + 1, "# expect ")) {
         char fact[256];
         long found = -1, wanted = -1;
         snprintf(fact, sizeof fact, "%.*s", (int)strcspn(at + 9, "\n"), at + 9);
-        cr_expect(holds(fact, plan, &found, &wanted), "%s: expect %s, found %ld", name, fact,
+        cr_expect(holds(fact, plan, first, &found, &wanted), "%s: expect %s, found %ld", name, fact,
                   found);
         facts++;
     }
@@ -155,7 +168,28 @@ static void check_results(const char *name, const char *text)
     free(on);
 }
 
-static void check_program(const char *name)
+static bool has_blas(void)
+{
+    char text[512];
+    tp_describe_backends(text, sizeof text);
+    return !strstr(text, "no BLAS");
+}
+
+static void check_plan(const char *name, const char *text, tp_graph *g, int count, tp_tensor **out)
+{
+    for (const char *at = strstr(text, "# off "); at; at = strstr(at + 1, "# off ")) {
+        char pass[32];
+        cr_assert_eq(sscanf(at, "# off %31s", pass), 1);
+        cr_assert_eq(tp_graph_set_pass(g, pass, false), TP_OK, "%s: off %s", name, pass);
+    }
+    tp_plan *plan = tp_plan_create(g, count, out, NULL);
+    cr_assert(plan, "%s: %s", name, tp_graph_error(g)->text);
+    cr_expect_gt(check_facts(name, text, plan, out[0]), 0, "%s has no facts", name);
+    check_picture(name, plan);
+    tp_plan_release(plan);
+}
+
+static void check_program(const char *name, bool plans)
 {
     char path[512];
     snprintf(path, sizeof path, FOLDER "%s", name);
@@ -173,11 +207,7 @@ static void check_program(const char *name)
     } else {
         cr_assert_geq(count, 1, "%s: %s", name, tp_graph_error(g)->text);
         check_round_trip(name, g, count, out);
-        tp_plan *plan = tp_plan_create(g, count, out, NULL);
-        cr_assert(plan, "%s: %s", name, tp_graph_error(g)->text);
-        cr_expect_gt(check_facts(name, text, plan), 0, "%s has no facts", name);
-        check_picture(name, plan);
-        tp_plan_release(plan);
+        if (plans) check_plan(name, text, g, count, out);
         check_results(name, text);
     }
     tp_graph_destroy(g);
@@ -194,8 +224,10 @@ Test(golden, every_program_is_what_it_says)
 {
     struct dirent **list;
     int count = scandir(FOLDER, &list, is_program, alphasort);
+    bool plans = has_blas();
+    if (!plans) printf("NOTE golden: no BLAS, facts and pictures were skipped\n");
     for (int i = 0; i < count; i++) {
-        check_program(list[i]->d_name);
+        check_program(list[i]->d_name, plans);
         free(list[i]);
     }
     free(list);
@@ -210,8 +242,7 @@ Test(golden, graphviz_draws_every_picture)
         printf("NOTE golden: Graphviz is not there, pictures were not drawn\n");
         return;
     }
-    cr_expect_eq(
-        system("for f in " FOLDER "*.dot; do dot -Tsvg \"$f\" -o /dev/null || exit 1; done"), 0);
+    cr_expect_eq(system("dot -Tsvg " FOLDER "*.dot >/dev/null"), 0);
 }
 
 Test(golden, malformed_programs_are_refused_where_they_fail)
@@ -219,21 +250,43 @@ Test(golden, malformed_programs_are_refused_where_they_fail)
     const char *const wrong[][2] = {
         {"%0 = nothing\nreturn %0", "line 1, column 6: there is no such op"},
         {"%1 = full f32 [2] 1\nreturn %1",
-         "line 1, column 3: nodes are numbered from 0 without gaps"},
+         "line 1, column 2: nodes are numbered from 0 without gaps"},
         {"%0 = full f32 [2] 1\n", "line 2, column 1: there is no return"},
         {"%0 = full f32 [2] 1\nreturn %1", "line 2, column 9: no such node above"},
-        {"%0 = full [2] 1\nreturn %0", "line 1, column 16: the op needs a dtype"},
+        {"%0 = full [2] 1\nreturn %0", "line 1, column 6: the op needs a dtype"},
         {"%0 = full f32 [2,] 1", "line 1, column 18: expected an integer"},
         {"%0 = full f32 [99999999999999999999] 1",
          "line 1, column 16: the integer does not fit in 63 bits"},
         {"%0 = data f32 [2] {1}\nreturn %0", "line 1, column 21: expected , and more values"},
         {"%0 = data f32 [2] {1, x}\nreturn %0",
-         "line 1, column 24: this is no number of that dtype"},
+         "line 1, column 23: this is no number of that dtype"},
         {"%0 = full f32 [2] 1 \"a", "line 1, column 23: the name has no end"},
         {"%0 = full f32 [2] 1\n%1 = add %0\nreturn %1",
-         "line 2, column 12: the op has another number of operands"},
+         "line 2, column 6: the op has another number of operands"},
         {"%0 = full f32 [2] 1\nreturn %0\n%1 = relu %0",
          "line 3, column 1: nothing may follow return"},
+        {"%0 = full f32 [2] [3] 1", "line 1, column 19: the line has this already"},
+        {"%0 = full f32 [2] 1 {1}", "line 1, column 6: only data has values and strides"},
+        {"%0 = data f32 [2]", "line 1, column 6: data needs {values} or pattern"},
+        {"%0 = data f32 [2] strides [1,1] offset 0 of 2 {1, 2}",
+         "line 1, column 6: strides and shape have different ranks"},
+        {"%0 = data f32 [2] strides [2] offset 0 of 2 {1, 2}",
+         "line 1, column 6: data: [2] : (2) + 0 reaches element 2, the storage has 2"},
+        {"%0 = data i8 [1] {128}", "line 1, column 19: this is no number of that dtype"},
+        {"%0 = data u64 [1] {18446744073709551616}",
+         "line 1, column 20: this is no number of that dtype"},
+        {"%0 = data f32 [1] {1.2.3}", "line 1, column 20: this is no number of that dtype"},
+        {"%0 = full f32 [2] 1 \"\\x1", "line 1, column 23: expected a character or x and two "
+                                       "digits 0-9 a-f, not 00"},
+        {"%0 = full f32 [2] 1\n%1 = sum %0\n", "line 2, column 6: the op needs [integers]"},
+        {"%0 = full f32 [2,2] 1\n%1 = as_strided %0 [2,1]\n",
+         "line 2, column 6: as_strided needs sizes, strides and an offset"},
+        {"%0 = full f32 [2,2] 1\n%1 = select %0 [4294967296,0]\n",
+         "line 2, column 6: select: axis 2147483647 is outside [-2, 1] of [2,2]"},
+        {"%0 = full f32 [2] 1\n%1 = neg %0 %0 %0 %0",
+         "line 2, column 20: no op has more than 3 operands"},
+        {"%0 = full f32 [2] 1\n  %1 = reshape %0 [3]",
+         "line 2, column 8: reshape: [2] has 2 elements, [3] has 3"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         tp_graph *g = tp_graph_create(NULL);
@@ -247,17 +300,18 @@ Test(golden, malformed_programs_are_refused_where_they_fail)
     }
 }
 
-/* Any prefix and any single changed byte of a program parses or is refused. */
-Test(golden, damaged_programs_never_crash)
+static void damage(const char *text)
 {
-    char *text = read_file(FOLDER "attention.tp"), *damaged = strdup(text);
+    char *damaged = strdup(text);
     size_t size = strlen(text);
     tp_graph *g = tp_graph_create(NULL);
     for (size_t i = 0; i < size; i++) {
         tp_tensor *out[MOST];
-        strcpy(damaged, text);
-        damaged[i] = 0;
-        tp_graph_parse(g, damaged, MOST, out);
+        /* In memory of its own size: a sanitizer sees a step behind its end. */
+        char *prefix = calloc(1, i + 1);
+        memcpy(prefix, text, i);
+        tp_graph_parse(g, prefix, MOST, out);
+        free(prefix);
         tp_graph_reset(g);
         for (int change = 1; change < 128; change += 17) {
             strcpy(damaged, text);
@@ -267,6 +321,21 @@ Test(golden, damaged_programs_never_crash)
         }
     }
     tp_graph_destroy(g);
-    free(text);
     free(damaged);
+}
+
+/* Any prefix and any single changed byte of a program parses or is refused. */
+Test(golden, damaged_programs_never_crash)
+{
+    const char *const files[] = {"attention.tp", "strided_leaf.tp", "types.tp",
+                                 "norm_and_gather.tp"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[512];
+        snprintf(path, sizeof path, FOLDER "%s", files[i]);
+        char *text = read_file(path);
+        damage(text);
+        free(text);
+    }
+    damage("%0 = full i8 [2,-0] -12 \"a\\x01\\\"b\\x7f\"\n%1 = as_strided %0 [1,2,end,4,5]\n"
+           "%2 = slice %0 [0,end,end,-3]\nreturn %0 %1 %2");
 }
