@@ -89,9 +89,9 @@ Test(fusion, f135_no_algebra_that_floats_do_not_have)
         cr_expect(!signbit(tp_item(sum, 5)), "x + 0 turns -0 into +0");
         cr_expect(signbit(tp_item(difference, 5)) && signbit(tp_item(product, 5)) &&
                   signbit(tp_item(twice, 5)));
-        tp_tensor *plus = tp_sub(x, tp_num(x, -0.0));
-        cr_assert_eq(tp_eval(plus), TP_OK);
-        cr_expect(!signbit(tp_item(plus, 5)), "x - (-0) turns -0 into +0 too");
+        tp_tensor *minus = tp_neg(tp_sub(x, tp_num(x, -0.0))); /* no output: those stay */
+        cr_assert_eq(tp_eval(minus), TP_OK);
+        cr_expect(signbit(tp_item(minus, 5)), "x - (-0) turns -0 into +0 too");
         expect_values("x+x = 2x", tp_equal(tp_add(x, x), tp_mul(x, tp_num(x, 2))),
                       VALUES(1, 1, 1, 0, 1, 1));
     }
