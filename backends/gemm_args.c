@@ -203,7 +203,12 @@ tp_reason tp_gemm_args(const tp_view *a, const tp_view *b, const tp_view *c, tp_
         if (l.size != 1) p.loop[p.loops++] = l;
     }
     *operand = 0;
-    *gemm = (tp_gemm){.m = p.m.size, .n = p.n.size, .k = p.k.size, .lda = 1, .ldb = 1, .ldc = 1};
+    *gemm = (tp_gemm){.m = p.m.size,
+                      .n = p.n.size,
+                      .k = p.k.size,
+                      .lda = at_least_one(p.k.size),
+                      .ldb = at_least_one(p.n.size),
+                      .ldc = at_least_one(p.n.size)};
     if (empty) return TP_REASON_NONE; /* nothing is multiplied */
     turn_round(&p, &p.m);
     turn_round(&p, &p.n);

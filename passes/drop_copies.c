@@ -186,18 +186,18 @@ static tp_status drop(tp_work *work, trial *t)
 
 static tp_status visit(tp_work *work, int n)
 {
-    tp_wnode *copy = &work->node[n];
+    const tp_wnode *copy = &work->node[n];
     trial t = {.copy = n, .dims = {-1, -1}};
     if (copy->output && !can_deliver_source(work, copy)) {
-        copy->reason = TP_REASON_USER_KEPT;
+        tp_work_keep(work, n, TP_REASON_USER_KEPT, NULL,
+                     "it is the result, dense and owning its bytes");
         return TP_OK;
     }
     snprintf(t.note, sizeof t.note, "its source already lies so");
     if (try_readers(work, &t)) return drop(work, &t);
     if (!t.view || !t.reshaped) return tp_graph_fail_nomem(work->graph, "eval");
-    copy->reason = t.reason == TP_REASON_NONE ? TP_REASON_BACKEND : t.reason;
-    copy->dims[0] = t.dims[0];
-    copy->dims[1] = t.dims[1];
+    tp_work_keep(work, n, t.reason == TP_REASON_NONE ? TP_REASON_BACKEND : t.reason,
+                 t.reason == TP_REASON_RESHAPE_NOT_A_VIEW ? t.dims : NULL, t.note);
     return TP_OK;
 }
 

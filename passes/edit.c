@@ -104,18 +104,34 @@ void tp_work_label(const tp_wnode *node, char *text, size_t size)
         snprintf(text, size, "%%%lld %s", (long long)asked->id, tp_op_name(asked));
 }
 
+/* A string that lives as long as the working graph. */
+static const char *keep_text(tp_work *work, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = tp_work_alloc(work, size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+void tp_work_keep(tp_work *work, int n, tp_reason reason, const int dims[2], const char *note)
+{
+    tp_wnode *copy = &work->node[n];
+    copy->reason = reason;
+    copy->dims[0] = dims ? dims[0] : -1;
+    copy->dims[1] = dims ? dims[1] : -1;
+    copy->note = keep_text(work, note);
+}
+
 tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, const char *note)
 {
     tp_wnode *copy = &work->node[node];
-    size_t size = strlen(note) + 1;
-    char *text = tp_work_alloc(work, size);
+    const char *text = keep_text(work, note);
     if (!text) return tp_graph_fail_nomem(work->graph, "eval");
-    memcpy(text, note, size);
-    work->copy[work->copy_count++] = (tp_copy){.tensor = copy->asked,
-                                               .kept = kept,
-                                               .reason = reason,
-                                               .bytes = tp_work_bytes(copy),
-                                               .dims = {copy->dims[0], copy->dims[1]},
-                                               .note = text};
+    work->copy[work->copy_count++] =
+        (tp_copy){.tensor = copy->asked,
+                  .kept = kept,
+                  .reason = reason,
+                  .bytes = tp_work_bytes(copy),
+                  .dims = {kept ? copy->dims[0] : -1, kept ? copy->dims[1] : -1},
+                  .note = text};
     return TP_OK;
 }

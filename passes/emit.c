@@ -59,12 +59,6 @@ static bool only_copies(const tp_wnode *node, const tp_step *step)
            step->prologue.insn_count == 0;
 }
 
-static const char *kept_note(const tp_wnode *node)
-{
-    return node->output ? "it is the result, dense and owning its bytes"
-                        : tp_reason_meaning(node->reason);
-}
-
 static tp_status emit_step(emitter *e, int n)
 {
     tp_work *work = e->work;
@@ -82,7 +76,8 @@ static tp_status emit_step(emitter *e, int n)
     step->ledger = work->copy_count;
     plan->summary.copies++;
     plan->summary.copied_bytes += tp_work_bytes(node);
-    return tp_work_ledger(work, n, true, node->reason, kept_note(node));
+    return tp_work_ledger(work, n, true, node->reason,
+                          node->note ? node->note : tp_reason_meaning(node->reason));
 }
 
 /* Programs and their instructions move to the plan's arena: the working graph is freed. */

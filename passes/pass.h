@@ -33,7 +33,8 @@ typedef struct tp_wnode {
     bool output;      /* its buffer is delivered */
     bool as_built;    /* a copy that the user's graph makes */
     tp_reason reason; /* of a copy that some pass had to leave: why */
-    int dims[2];      /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge */
+    int dims[2];      /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge, else -1 */
+    const char *note; /* who demanded it, or what it would have cost; NULL: nothing to add */
     tp_view store;    /* its shape is the node's shape */
     int in_count;
     tp_edge *in;
@@ -110,6 +111,8 @@ void tp_work_replace(tp_work *work, int old_node, int new_node, const tp_view *v
 void tp_work_sweep(tp_work *work);
 /* A ledger row for a copy: kept, or gone for a reason with a note that is copied. */
 tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, const char *note);
+/* Notes why a copy stays; dims NULL: no dims are to blame. */
+void tp_work_keep(tp_work *work, int node, tp_reason reason, const int dims[2], const char *note);
 int64_t tp_work_bytes(const tp_wnode *node);
 /* Whether the node does elementwise work (its own op or a copy, cast or constant). */
 bool tp_work_is_elementwise(const tp_wnode *node);

@@ -116,7 +116,14 @@ static tp_status visit(tp_work *work, int n)
     tp_reason why;
     if (!apply(work, &m, &why)) {
         /* What kept its readers from reading the source is the better reason. */
-        if (copy->reason == TP_REASON_NONE || why == TP_REASON_TWO_LAYOUTS) copy->reason = why;
+        char name[80], note[160];
+        tp_work_label(&work->node[m.source], name, sizeof name);
+        snprintf(note, sizeof note,
+                 why == TP_REASON_TWO_LAYOUTS ? "other readers of %s cannot follow this layout"
+                                              : "%s cannot store it so",
+                 name);
+        if (copy->reason == TP_REASON_NONE || why == TP_REASON_TWO_LAYOUTS)
+            tp_work_keep(work, n, why, NULL, note);
         return TP_OK;
     }
     const tp_wnode *source = &work->node[m.source];
