@@ -206,8 +206,10 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     c.number = tp_context_alloc(graph->context, ids * sizeof *c.number);
     bool done = c.mark && c.number;
     if (done) {
-        size_t nodes = (size_t)(2 * tp_graph_mark(graph, count, outputs, c.mark) +
-                                count); /* a view may need a copy */
+        size_t nodes = (size_t)(tp_graph_mark(graph, count, outputs, c.mark) + count);
+        for (int64_t id = 0; id < c.ids; id++) { /* a view may need a copy */
+            nodes += c.mark[id] && tp_tensor_is_view(graph->node[id]);
+        }
         done = nodes < INT32_MAX;
         work->node = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->node) : NULL;
         work->copy = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->copy) : NULL;

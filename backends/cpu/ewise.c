@@ -125,13 +125,21 @@ static tp_reason refuse_copy(const tp_step *step)
     return plain ? TP_REASON_NONE : TP_REASON_BACKEND;
 }
 
-/* One block; `type` has the size of an element. */
+/* One block through a buffer in the first-level cache: read along the rows, where the source runs
+ * fastest, written along i, where the result does. Lines of memory whose distance is a power of
+ * two fall on the same place of the cache; each is used up at once. */
 #define COPY_BLOCK(type)                                                                           \
-    for (int64_t i = 0; i < n; i++) {                                                              \
+    {                                                                                              \
+        type block[BLOCK][BLOCK + 1];                                                              \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            const char *line = from + i * from_step;                                               \
+            for (int64_t r = 0; r < rows; r++)                                                     \
+                memcpy(&block[i][r], line + r * from_row, sizeof(type));                           \
+        }                                                                                          \
         for (int64_t r = 0; r < rows; r++) {                                                       \
-            type element;                                                                          \
-            memcpy(&element, from + r * from_row + i * from_step, sizeof element);                 \
-            memcpy(to + r * to_row + i * to_step, &element, sizeof element);                       \
+            char *line = to + r * to_row;                                                          \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                memcpy(line + i * to_step, &block[i][r], sizeof(type));                            \
         }                                                                                          \
     }
 
@@ -140,11 +148,14 @@ static void copy_block(int64_t rows, int64_t n, int64_t size, const char *from, 
 {
     switch (size) {
     case 1:
-        COPY_BLOCK(uint8_t) break;
+        COPY_BLOCK(uint8_t)
+        break;
     case 2:
-        COPY_BLOCK(uint16_t) break;
+        COPY_BLOCK(uint16_t)
+        break;
     case 4:
-        COPY_BLOCK(uint32_t) break;
+        COPY_BLOCK(uint32_t)
+        break;
     default:
         COPY_BLOCK(uint64_t)
     }
