@@ -74,6 +74,7 @@ static tp_tensor *compare(tp_op op, tp_tensor *a, tp_tensor *b)
     {                                                                                              \
         return elementwise(TP_OP_##ENUM, 1, (tp_tensor *[]){a});                                   \
     }
+#define TEST UNARY
 #define BINARY(ENUM, name, ...)                                                                    \
     tp_tensor *tp_##name(tp_tensor *a, tp_tensor *b)                                               \
     {                                                                                              \
@@ -107,7 +108,7 @@ static tp_view reduced_shape(const tp_view *x, uint32_t mask, bool keepdims)
 
 static bool anything_to_reduce(tp_graph *graph, tp_op op, const tp_view *x, uint32_t mask)
 {
-    if (op != TP_OP_MAX && op != TP_OP_MIN && op != TP_OP_ARGMAX) return true;
+    if (op == TP_OP_SUM || op == TP_OP_PROD || op == TP_OP_MEAN) return true;
     for (int d = 0; d < x->ndim; d++) {
         if (!(mask >> d & 1U) || x->shape[d] > 0) continue;
         char text[400];

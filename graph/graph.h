@@ -18,6 +18,7 @@ typedef enum tp_op {
 #define UNARY(ENUM, ...) TP_OP_##ENUM,
 #define BINARY UNARY
 #define TERNARY UNARY
+#define TEST UNARY
 #define COMPARE UNARY
 #define REDUCE UNARY
 #define VIEW UNARY
@@ -30,6 +31,7 @@ typedef enum tp_op_kind {
     TP_KIND_UNARY,
     TP_KIND_BINARY,
     TP_KIND_TERNARY,
+    TP_KIND_TEST,
     TP_KIND_COMPARE,
     TP_KIND_REDUCE,
     TP_KIND_VIEW,
@@ -42,6 +44,9 @@ typedef enum tp_dtype_rule {
     TP_RULE_FLOAT,
     TP_RULE_BOOL,
     TP_RULE_COMPARE,
+    TP_RULE_TEST,
+    TP_RULE_BITS,
+    TP_RULE_WHOLE,
     TP_RULE_SELECT,
     TP_RULE_SUM,
     TP_RULE_MEAN,
@@ -58,7 +63,7 @@ typedef struct tp_op_info {
 const tp_op_info *tp_op_info_of(tp_op op);
 /* The op with this name, TP_OP_COUNT if there is none. */
 tp_op tp_op_find(const char *name, size_t length);
-/* UNARY, BINARY, TERNARY or COMPARE. */
+/* UNARY, BINARY, TERNARY, TEST or COMPARE. */
 bool tp_op_is_elementwise(tp_op op);
 
 /* ---- dtype.c: sizes, kinds, the promotion matrix ---------------------------- */

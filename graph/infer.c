@@ -34,6 +34,17 @@ static tp_dtype widest(tp_dtype dtype)
     }
 }
 
+/* Operations on bits take no floats; those on the bits of numbers no bool either. */
+static tp_status refuse_others(tp_graph *graph, const tp_op_info *info, tp_dtype common)
+{
+    tp_dtype_kind kind = tp_dtype_kind_of(common);
+    bool ok = kind != TP_DTYPE_FLOAT && (info->rule == TP_RULE_BITS || kind != TP_DTYPE_BOOL);
+    return ok ? TP_OK
+              : tp_graph_fail(graph, TP_E_DTYPE, info->name, -1,
+                              "the operands are %s, an integer type is needed",
+                              tp_dtype_name(common));
+}
+
 tp_status tp_infer_dtype(tp_graph *graph, tp_op op, int count, const tp_dtype *in, tp_dtype *result,
                          tp_dtype *calc)
 {
@@ -54,6 +65,10 @@ tp_status tp_infer_dtype(tp_graph *graph, tp_op op, int count, const tp_dtype *i
     case TP_RULE_FLOAT:
         *calc = to_float(common);
         break;
+    case TP_RULE_BITS:
+    case TP_RULE_WHOLE:
+        TRY(refuse_others(graph, info, common));
+        break;
     case TP_RULE_BOOL:
         *calc = TP_BOOL;
         break;
@@ -65,12 +80,13 @@ tp_status tp_infer_dtype(tp_graph *graph, tp_op op, int count, const tp_dtype *i
         *calc = widest(common);
         break;
     case TP_RULE_KEEP:
+    case TP_RULE_TEST:
     case TP_RULE_SELECT:
     case TP_RULE_INDEX:
         break;
     }
     *result = *calc;
-    if (info->rule == TP_RULE_COMPARE) *result = TP_BOOL;
+    if (info->rule == TP_RULE_COMPARE || info->rule == TP_RULE_TEST) *result = TP_BOOL;
     if (info->rule == TP_RULE_INDEX) *result = TP_I64;
     if (info->rule == TP_RULE_MEAN) *result = to_float(common);
     return TP_OK;

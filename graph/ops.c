@@ -7,6 +7,7 @@ static const tp_op_info infos[TP_OP_COUNT] = {
 #define UNARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_UNARY, TP_RULE_##rule, cost},
 #define BINARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_BINARY, TP_RULE_##rule, cost},
 #define TERNARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_TERNARY, TP_RULE_##rule, cost},
+#define TEST(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_TEST, TP_RULE_##rule, cost},
 #define COMPARE(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_COMPARE, TP_RULE_##rule, cost},
 #define REDUCE(ENUM, name, rule, ...) {#name, TP_KIND_REDUCE, TP_RULE_##rule, 1},
 #define VIEW(ENUM, name, ...) {#name, TP_KIND_VIEW, TP_RULE_KEEP, 0},

@@ -25,6 +25,7 @@ static needs needs_of(tp_op op)
 {
     switch (tp_op_info_of(op)->kind) {
     case TP_KIND_UNARY:
+    case TP_KIND_TEST:
         return (needs){.in = 1};
     case TP_KIND_BINARY:
     case TP_KIND_COMPARE:
@@ -188,6 +189,7 @@ static tp_tensor *elementwise(const tp_line *l)
 #define BINARY(ENUM, name, ...)                                                                    \
     case TP_OP_##ENUM:                                                                             \
         return tp_##name(in[0], in[1]);
+#define TEST UNARY
 #define COMPARE BINARY
 #define TERNARY(ENUM, name, ...)                                                                   \
     case TP_OP_##ENUM:                                                                             \

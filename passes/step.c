@@ -78,14 +78,11 @@ static void set_layer_norm(const tp_wnode *node, tp_step *step)
 
 static void set_kind(const tp_wnode *node, tp_step *step)
 {
-    switch (node->op) {
-    case TP_OP_SUM:
-    case TP_OP_MEAN:
-    case TP_OP_MAX:
-    case TP_OP_MIN:
-    case TP_OP_ARGMAX:
+    if (tp_op_info_of((tp_op)node->op)->kind == TP_KIND_REDUCE) {
         set_reduction(node, step);
-        break;
+        return;
+    }
+    switch (node->op) {
     case TP_OP_SOFTMAX:
         step->kind = TP_STEP_SOFTMAX;
         step->axes = 1U << node->asked->attr[0];

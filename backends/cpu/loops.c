@@ -20,9 +20,8 @@
     M(F32, f32, float, __VA_ARGS__)                                                                \
     M(F64, f64, double, __VA_ARGS__)
 #define BOOL_TYPES(M, ...) M(U8, u8, uint8_t, __VA_ARGS__)
-#define NUM_TYPES(M, ...)                                                                          \
-    FLOAT_TYPES(M, __VA_ARGS__)                                                                    \
-    BOOL_TYPES(M, __VA_ARGS__)                                                                     \
+#define INT_TYPES(M, ...)                                                                          \
+    M(U8, u8, uint8_t, __VA_ARGS__)                                                                \
     M(I8, i8, int8_t, __VA_ARGS__)                                                                 \
     M(U16, u16, uint16_t, __VA_ARGS__)                                                             \
     M(I16, i16, int16_t, __VA_ARGS__)                                                              \
@@ -30,6 +29,9 @@
     M(I32, i32, int32_t, __VA_ARGS__)                                                              \
     M(U64, u64, uint64_t, __VA_ARGS__)                                                             \
     M(I64, i64, int64_t, __VA_ARGS__)
+#define NUM_TYPES(M, ...)                                                                          \
+    FLOAT_TYPES(M, __VA_ARGS__)                                                                    \
+    INT_TYPES(M, __VA_ARGS__)
 
 /* ---- Elementwise ------------------------------------------------------------------ */
 
@@ -43,6 +45,19 @@
         {                                                                                          \
             T a = x[i];                                                                            \
             y[i] = (T)(expression);                                                                \
+        }                                                                                          \
+    }
+#define TEST_LOOP(DT, dt, T, name, expression)                                                     \
+    static void name##_##dt(int64_t n, const void *pa, const void *pb, const void *pc, void *py)   \
+    {                                                                                              \
+        const T *x = pa;                                                                           \
+        uint8_t *y = py;                                                                           \
+        (void)pb, (void)pc;                                                                        \
+        EACH                                                                                       \
+        {                                                                                          \
+            T a = x[i];                                                                            \
+            (void)a;                                                                               \
+            y[i] = (uint8_t)(expression);                                                          \
         }                                                                                          \
     }
 #define BINARY_LOOP(DT, dt, T, name, R, expression)                                                \
@@ -76,6 +91,8 @@
     FAMILY##_TYPES(UNARY_LOOP, name, expression)
 #define BINARY(ENUM, name, FAMILY, rule, cost, expression, meaning)                                \
     FAMILY##_TYPES(SAME_BINARY_LOOP, name, expression)
+#define TEST(ENUM, name, FAMILY, rule, cost, expression, meaning)                                  \
+    FAMILY##_TYPES(TEST_LOOP, name, expression)
 #define COMPARE(ENUM, name, FAMILY, rule, cost, expression, meaning)                               \
     FAMILY##_TYPES(COMPARE_LOOP, name, expression)
 #define TERNARY(ENUM, name, FAMILY, rule, cost, expression, meaning)                               \
@@ -114,15 +131,6 @@ FLOAT_TYPES(PLAIN_CAST, f64, double)
         (void)pb, (void)pc;                                                                        \
         tp_convert(n, TP_##FROM, pa, sizeof(F), TP_##DT, py, sizeof(T));                           \
     }
-#define INT_TYPES(M, ...)                                                                          \
-    M(U8, u8, uint8_t, __VA_ARGS__)                                                                \
-    M(I8, i8, int8_t, __VA_ARGS__)                                                                 \
-    M(U16, u16, uint16_t, __VA_ARGS__)                                                             \
-    M(I16, i16, int16_t, __VA_ARGS__)                                                              \
-    M(U32, u32, uint32_t, __VA_ARGS__)                                                             \
-    M(I32, i32, int32_t, __VA_ARGS__)                                                              \
-    M(U64, u64, uint64_t, __VA_ARGS__)                                                             \
-    M(I64, i64, int64_t, __VA_ARGS__)
 INT_TYPES(SATURATING_CAST, f32, F32, float)
 INT_TYPES(SATURATING_CAST, f64, F64, double)
 
@@ -308,6 +316,7 @@ const tp_cpu_loops PASTE(tp_cpu_loops_, TP_ISA) = {
         {
 #define UNARY(ENUM, name, FAMILY, ...) FAMILY##_TYPES(ENTRY, ENUM, name)
 #define BINARY UNARY
+#define TEST UNARY
 #define COMPARE UNARY
 #define TERNARY UNARY
 #include "../../graph/ops.def"

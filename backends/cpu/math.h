@@ -7,7 +7,7 @@
 #ifndef TP_CPU_MATH_H
 #define TP_CPU_MATH_H
 
-#include "../int_math.h"
+#include "../shared_math.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -169,6 +169,62 @@ static inline double m_pow_f64(double a, double b)
     return pow(a, b);
 }
 
+/* From the C library, not vectorised. */
+#define LIBM_UNARY(name)                                                                           \
+    static inline float m_##name##_f32(float a)                                                    \
+    {                                                                                              \
+        return name##f(a);                                                                         \
+    }                                                                                              \
+    static inline double m_##name##_f64(double a)                                                  \
+    {                                                                                              \
+        return name(a);                                                                            \
+    }
+#define LIBM_BINARY(name)                                                                          \
+    static inline float m_##name##_f32(float a, float b)                                           \
+    {                                                                                              \
+        return name##f(a, b);                                                                      \
+    }                                                                                              \
+    static inline double m_##name##_f64(double a, double b)                                        \
+    {                                                                                              \
+        return name(a, b);                                                                         \
+    }
+LIBM_UNARY(exp2)
+LIBM_UNARY(expm1)
+LIBM_UNARY(log2)
+LIBM_UNARY(log10)
+LIBM_UNARY(log1p)
+LIBM_UNARY(sin)
+LIBM_UNARY(cos)
+LIBM_UNARY(tan)
+LIBM_UNARY(asin)
+LIBM_UNARY(acos)
+LIBM_UNARY(atan)
+LIBM_UNARY(sinh)
+LIBM_UNARY(cosh)
+LIBM_UNARY(erfc)
+LIBM_BINARY(atan2)
+LIBM_BINARY(hypot)
+
+/* Activations from the functions above. */
+#define CPU_ACTIVATIONS(type, tag)                                                                 \
+    static inline type m_silu_##tag(type a)                                                        \
+    {                                                                                              \
+        type y = a / (1 + m_exp_##tag(-a));                                                        \
+        return a == -INFINITY ? (type)-0.0 : y;                                                    \
+    }                                                                                              \
+    static inline type m_gelu_tanh_##tag(type a)                                                   \
+    {                                                                                              \
+        type inner = (type)0.79788456080286535588 * (a + (type)0.044715 * (a * a * a));            \
+        type y = (type)0.5 * a * (1 + m_tanh_##tag(inner));                                        \
+        return a == -INFINITY ? (type)-0.0 : y;                                                    \
+    }                                                                                              \
+    static inline type m_softplus_##tag(type a)                                                    \
+    {                                                                                              \
+        return (a > 0 ? a : 0) + m_log1p_##tag(m_exp_##tag(-m_abs_##tag(a)));                      \
+    }
+CPU_ACTIVATIONS(float, f32)
+CPU_ACTIVATIONS(double, f64)
+
 /* relu(-0) = +0; NaN stays. minimum and maximum: NaN wins, -0 < +0. Adding two equal zeros of
  * different sign gives +0, the maximum; the minimum is the negated maximum of the negated. */
 #define CPU_FLOAT(type, tag)                                                                       \
@@ -190,17 +246,5 @@ static inline double m_pow_f64(double a, double b)
     }
 CPU_FLOAT(float, f32)
 CPU_FLOAT(double, f64)
-
-#define m_exp(a) M_PICK_FLOAT(m_exp, a)(a)
-#define m_log(a) M_PICK_FLOAT(m_log, a)(a)
-#define m_sqrt(a) M_PICK_FLOAT(m_sqrt, a)(a)
-#define m_tanh(a) M_PICK_FLOAT(m_tanh, a)(a)
-#define m_erf(a) M_PICK_FLOAT(m_erf, a)(a)
-#define m_gelu(a) M_PICK_FLOAT(m_gelu, a)(a)
-#define m_abs(a) M_PICK(m_abs, a)(a)
-#define m_relu(a) M_PICK(m_relu, a)(a)
-#define m_pow(a, b) M_PICK(m_pow, a)(a, b)
-#define m_min(a, b) M_PICK(m_min, a)(a, b)
-#define m_max(a, b) M_PICK(m_max, a)(a, b)
 
 #endif

@@ -44,16 +44,35 @@ typedef struct state {
     int levels;
 } state;
 
+/* Sums and products: the same order of operations. */
 static bool is_sum(const job *j)
 {
-    return j->step->op == TP_OP_SUM || j->step->op == TP_OP_MEAN;
+    return j->step->op == TP_OP_SUM || j->step->op == TP_OP_MEAN || j->step->op == TP_OP_PROD;
+}
+
+static bool is_position(const job *j)
+{
+    return j->step->op == TP_OP_ARGMAX || j->step->op == TP_OP_ARGMIN;
 }
 
 /* ---- Sums --------------------------------------------------------------------------- */
 
 static void add(const job *j, int64_t n, const char *x, char *y)
 {
-    j->loops->accumulate[j->type](n, x, NULL, NULL, y);
+    if (j->step->op == TP_OP_PROD)
+        j->loops->op[TP_OP_MUL][j->type](n, x, y, NULL, y);
+    else
+        j->loops->accumulate[j->type](n, x, NULL, NULL, y);
+}
+
+/* n times what changes nothing: 0 or 1. */
+static void clear(const job *j, int64_t n, char *lane)
+{
+    memset(lane, 0, (size_t)n * j->size);
+    tp_value one = {.f = 1, .i = 1};
+    for (int64_t i = 0; i < n && j->step->op == TP_OP_PROD; i++) {
+        tp_value_store(j->type, lane + (size_t)i * j->size, j->type, one);
+    }
 }
 
 /* Lanes become one partial sum per column, which joins the stack: after k blocks it holds
@@ -68,7 +87,7 @@ static void end_block(const job *j, state *s, int64_t columns)
         add(j, columns, s->stack + (size_t)s->levels * row, s->lane);
     }
     memcpy(s->stack + (size_t)s->levels++ * row, s->lane, row);
-    memset(s->lane, 0, TP_LANES * row);
+    clear(j, TP_LANES * columns, s->lane);
     s->blocks++;
 }
 
@@ -79,9 +98,10 @@ static void sum_run(const job *j, state *s, int64_t n, const char *x)
         int64_t room = TP_SUM_BLOCK - s->at % TP_SUM_BLOCK, take = n < room ? n : room,
                 phase = s->at % TP_LANES;
         if (phase) take = take < TP_LANES - phase ? take : TP_LANES - phase;
-        if (!phase && j->type == TP_F32)
+        bool plain = !phase && j->step->op != TP_OP_PROD;
+        if (plain && j->type == TP_F32)
             j->loops->sum_f32(take, (const float *)(const void *)x, (float *)(void *)s->lane);
-        else if (!phase && j->type == TP_F64)
+        else if (plain && j->type == TP_F64)
             j->loops->sum_f64(take, (const double *)(const void *)x, (double *)(void *)s->lane);
         else {
             take = take < TP_LANES - phase ? take : TP_LANES - phase;
@@ -152,8 +172,8 @@ static const char *finish_best(const job *j, state *s)
 /* ---- argmax --------------------------------------------------------------------------------- */
 
 /* Element i of the tile belongs to column i % columns; the first NaN, else the first largest. */
-#define ARGMAX(DT, type)                                                                           \
-    static void argmax_##DT(state *s, int64_t n, int64_t columns, const void *px)                  \
+#define ARG(DT, type, name, better)                                                                \
+    static void name##_##DT(state *s, int64_t n, int64_t columns, const void *px)                  \
     {                                                                                              \
         const type *x = px;                                                                        \
         type *best = (type *)(void *)s->lane;                                                      \
@@ -161,27 +181,42 @@ static const char *finish_best(const job *j, state *s)
         for (int64_t i = 0; i < n; i++) {                                                          \
             int64_t c = columns == 1 ? 0 : i % columns, at = first + i / columns;                  \
             bool nan = x[i] != x[i] && best[c] == best[c];                                         \
-            if (at != 0 && !nan && !(x[i] > best[c])) continue;                                    \
+            if (at != 0 && !nan && !(x[i] better best[c])) continue;                               \
             best[c] = x[i];                                                                        \
             s->index[c] = at;                                                                      \
         }                                                                                          \
         s->at += n / columns;                                                                      \
     }
-ARGMAX(F32, float)
-ARGMAX(F64, double)
-ARGMAX(U8, uint8_t)
-ARGMAX(I8, int8_t)
-ARGMAX(U16, uint16_t)
-ARGMAX(I16, int16_t)
-ARGMAX(U32, uint32_t)
-ARGMAX(I32, int32_t)
-ARGMAX(U64, uint64_t)
-ARGMAX(I64, int64_t)
+ARG(F32, float, argmax, >)
+ARG(F32, float, argmin, <)
+ARG(F64, double, argmax, >)
+ARG(F64, double, argmin, <)
+ARG(U8, uint8_t, argmax, >)
+ARG(U8, uint8_t, argmin, <)
+ARG(I8, int8_t, argmax, >)
+ARG(I8, int8_t, argmin, <)
+ARG(U16, uint16_t, argmax, >)
+ARG(U16, uint16_t, argmin, <)
+ARG(I16, int16_t, argmax, >)
+ARG(I16, int16_t, argmin, <)
+ARG(U32, uint32_t, argmax, >)
+ARG(U32, uint32_t, argmin, <)
+ARG(I32, int32_t, argmax, >)
+ARG(I32, int32_t, argmin, <)
+ARG(U64, uint64_t, argmax, >)
+ARG(U64, uint64_t, argmin, <)
+ARG(I64, int64_t, argmax, >)
+ARG(I64, int64_t, argmin, <)
 
-static void (*const argmax[TP_DTYPE_COUNT])(state *, int64_t, int64_t, const void *) = {
+typedef void (*arg_fn)(state *s, int64_t n, int64_t columns, const void *x);
+static const arg_fn argmax[TP_DTYPE_COUNT] = {
     [TP_F32] = argmax_F32, [TP_F64] = argmax_F64, [TP_U8] = argmax_U8,   [TP_I8] = argmax_I8,
     [TP_U16] = argmax_U16, [TP_I16] = argmax_I16, [TP_U32] = argmax_U32, [TP_I32] = argmax_I32,
     [TP_U64] = argmax_U64, [TP_I64] = argmax_I64};
+static const arg_fn argmin[TP_DTYPE_COUNT] = {
+    [TP_F32] = argmin_F32, [TP_F64] = argmin_F64, [TP_U8] = argmin_U8,   [TP_I8] = argmin_I8,
+    [TP_U16] = argmin_U16, [TP_I16] = argmin_I16, [TP_U32] = argmin_U32, [TP_I32] = argmin_I32,
+    [TP_U64] = argmin_U64, [TP_I64] = argmin_I64};
 
 /* ---- One group --------------------------------------------------------------------------------
  */
@@ -189,8 +224,8 @@ static void (*const argmax[TP_DTYPE_COUNT])(state *, int64_t, int64_t, const voi
 static void take_tile(const job *j, state *s, int64_t rows, int64_t n, int64_t columns,
                       const char *x)
 {
-    if (j->step->op == TP_OP_ARGMAX)
-        argmax[j->type](s, rows * n, columns, x);
+    if (is_position(j))
+        (j->step->op == TP_OP_ARGMAX ? argmax : argmin)[j->type](s, rows * n, columns, x);
     else if (j->columns == 1 && is_sum(j))
         sum_run(j, s, rows * n, x);
     else if (j->columns == 1)
@@ -251,7 +286,7 @@ static void divide(const job *j, int64_t columns, const char *sum, char *y)
 static const char *finish(const job *j, state *s, int64_t columns)
 {
     const char *y;
-    if (j->step->op == TP_OP_ARGMAX) return (const char *)s->index;
+    if (is_position(j)) return (const char *)s->index;
     if (is_sum(j))
         y = finish_sum(j, s, columns);
     else
@@ -277,7 +312,7 @@ static void run_group(const job *j, state *s, int64_t number)
     }
     s->at = s->blocks = 0;
     s->levels = 0;
-    memset(s->lane, 0, TP_LANES * (size_t)columns * j->size);
+    clear(j, TP_LANES * columns, s->lane);
     if (j->count) read_group(j, s, columns, offset);
     const char *y = finish(j, s, columns);
     uint8_t dtype = j->step->reduced;

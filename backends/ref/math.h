@@ -3,7 +3,7 @@
 #ifndef TP_REF_MATH_H
 #define TP_REF_MATH_H
 
-#include "../int_math.h"
+#include "../shared_math.h"
 
 #include <math.h>
 
@@ -21,6 +21,20 @@ REF_UNARY(log, log)
 REF_UNARY(tanh, tanh)
 REF_UNARY(erf, erf)
 REF_UNARY(abs, fabs)
+REF_UNARY(exp2, exp2)
+REF_UNARY(expm1, expm1)
+REF_UNARY(log2, log2)
+REF_UNARY(log10, log10)
+REF_UNARY(log1p, log1p)
+REF_UNARY(sin, sin)
+REF_UNARY(cos, cos)
+REF_UNARY(tan, tan)
+REF_UNARY(asin, asin)
+REF_UNARY(acos, acos)
+REF_UNARY(atan, atan)
+REF_UNARY(sinh, sinh)
+REF_UNARY(cosh, cosh)
+REF_UNARY(erfc, erfc)
 
 /* Correctly rounded as they are; a second rounding would spoil it. */
 static inline float m_sqrt_f32(float a)
@@ -62,6 +76,52 @@ static inline float m_gelu_f32(float a)
     return (float)m_gelu_f64((double)a);
 }
 
+static inline double m_silu_f64(double a)
+{
+    return a == -INFINITY ? -0.0 : (double)((long double)a / (1 + expl(-(long double)a)));
+}
+static inline float m_silu_f32(float a)
+{
+    return (float)m_silu_f64((double)a);
+}
+
+static inline double m_gelu_tanh_f64(double a)
+{
+    long double x = a, inner = 0.79788456080286535587989211986876373L * (x + 0.044715L * x * x * x);
+    return a == -INFINITY ? -0.0 : (double)(x / 2 * (1 + tanhl(inner)));
+}
+static inline float m_gelu_tanh_f32(float a)
+{
+    return (float)m_gelu_tanh_f64((double)a);
+}
+
+static inline double m_softplus_f64(double a)
+{
+    long double x = a;
+    return (double)((x > 0 ? x : 0) + log1pl(expl(-fabsl(x))));
+}
+static inline float m_softplus_f32(float a)
+{
+    return (float)m_softplus_f64((double)a);
+}
+
+static inline double m_atan2_f64(double a, double b)
+{
+    return (double)atan2l((long double)a, (long double)b);
+}
+static inline float m_atan2_f32(float a, float b)
+{
+    return (float)atan2((double)a, (double)b);
+}
+static inline double m_hypot_f64(double a, double b)
+{
+    return (double)hypotl((long double)a, (long double)b);
+}
+static inline float m_hypot_f32(float a, float b)
+{
+    return (float)hypot((double)a, (double)b);
+}
+
 static inline double m_min_f64(double a, double b)
 {
     if (a != a) return a;
@@ -84,17 +144,5 @@ static inline float m_max_f32(float a, float b)
 {
     return (float)m_max_f64((double)a, (double)b);
 }
-
-#define m_exp(a) M_PICK_FLOAT(m_exp, a)(a)
-#define m_log(a) M_PICK_FLOAT(m_log, a)(a)
-#define m_sqrt(a) M_PICK_FLOAT(m_sqrt, a)(a)
-#define m_tanh(a) M_PICK_FLOAT(m_tanh, a)(a)
-#define m_erf(a) M_PICK_FLOAT(m_erf, a)(a)
-#define m_gelu(a) M_PICK_FLOAT(m_gelu, a)(a)
-#define m_abs(a) M_PICK(m_abs, a)(a)
-#define m_relu(a) M_PICK(m_relu, a)(a)
-#define m_pow(a, b) M_PICK(m_pow, a)(a, b)
-#define m_min(a, b) M_PICK(m_min, a)(a, b)
-#define m_max(a, b) M_PICK(m_max, a)(a, b)
 
 #endif

@@ -44,6 +44,8 @@ static tp_value rounded(tp_dtype dtype, tp_dtype from, tp_value value)
 #define BOOL_CASES(expression) CASE(U8, uint8_t, i, int64_t, expression)
 #define NUM_CASES(expression)                                                                      \
     FLOAT_CASES(expression)                                                                        \
+    INT_CASES(expression)
+#define INT_CASES(expression)                                                                      \
     BOOL_CASES(expression)                                                                         \
     CASE(I8, int8_t, i, int64_t, expression)                                                       \
     CASE(U16, uint16_t, i, int64_t, expression)                                                    \
@@ -83,10 +85,24 @@ static tp_value rounded(tp_dtype dtype, tp_dtype from, tp_value value)
         }                                                                                          \
         return y;                                                                                  \
     }
+#define QUESTION(name, expression)                                                                 \
+    static tp_value apply_##name(tp_dtype compute, const tp_value *in)                             \
+    {                                                                                              \
+        tp_value y = {0};                                                                          \
+        if (tp_dtype_kind_of(compute) == TP_DTYPE_FLOAT) {                                         \
+            double a = in[0].f;                                                                    \
+            y.i = (expression);                                                                    \
+        } else {                                                                                   \
+            int64_t a = in[0].i;                                                                   \
+            y.i = (expression);                                                                    \
+        }                                                                                          \
+        return y;                                                                                  \
+    }
 #define UNARY(ENUM, name, FAMILY, rule, cost, expression, meaning)                                 \
     FUNCTION(name, FAMILY, expression)
 #define BINARY(ENUM, name, FAMILY, rule, cost, expression, meaning)                                \
     FUNCTION(name, FAMILY, expression)
+#define TEST(ENUM, name, FAMILY, rule, cost, expression, meaning) QUESTION(name, expression)
 #define COMPARE(ENUM, name, FAMILY, rule, cost, expression, meaning) COMPARISON(name, expression)
 #include "../../graph/ops.def"
 
@@ -101,6 +117,7 @@ typedef tp_value (*apply_fn)(tp_dtype compute, const tp_value *in);
 static const apply_fn apply[TP_OP_COUNT] = {
 #define UNARY(ENUM, name, ...) [TP_OP_##ENUM] = apply_##name,
 #define BINARY(ENUM, name, ...) [TP_OP_##ENUM] = apply_##name,
+#define TEST(ENUM, name, ...) [TP_OP_##ENUM] = apply_##name,
 #define COMPARE(ENUM, name, ...) [TP_OP_##ENUM] = apply_##name,
 #define TERNARY(ENUM, name, ...) [TP_OP_##ENUM] = apply_##name,
 #include "../../graph/ops.def"

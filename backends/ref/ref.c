@@ -42,20 +42,21 @@ static tp_status ewise(const tp_step *step, tp_run *run)
 
 typedef struct accumulator {
     int64_t count; /* elements seen */
-    long double sum;
-    uint64_t wrapped; /* integer sum */
+    long double sum, product;
+    uint64_t wrapped, wrapped_product; /* of integers */
     tp_value best;
     int64_t position;
 } accumulator;
 
 static bool is_better(uint8_t op, tp_dtype dtype, tp_value x, tp_value best)
 {
-    bool larger = op != TP_OP_MIN;
+    bool larger = op != TP_OP_MIN && op != TP_OP_ARGMIN,
+         position = op == TP_OP_ARGMAX || op == TP_OP_ARGMIN;
     if (is_float(dtype)) {
         if (best.f != best.f) return false;
         if (x.f != x.f) return true;
         if (x.f == best.f)
-            return op != TP_OP_ARGMAX &&
+            return !position &&
                    (larger ? signbit(best.f) && !signbit(x.f) : !signbit(best.f) && signbit(x.f));
         return larger ? x.f > best.f : x.f < best.f;
     }
@@ -67,6 +68,8 @@ static void accumulate(accumulator *acc, const tp_step *step, tp_dtype dtype, tp
 {
     acc->sum += is_float(dtype) ? (long double)x.f : 0;
     acc->wrapped += (uint64_t)x.i;
+    acc->product *= is_float(dtype) ? (long double)x.f : 1;
+    acc->wrapped_product *= (uint64_t)x.i;
     if (acc->count == 0 || is_better(step->op, dtype, x, acc->best)) {
         acc->best = x;
         acc->position = acc->count;
@@ -85,6 +88,9 @@ static tp_value finish(const accumulator *acc, const tp_step *step)
     case TP_OP_MEAN:
         return (tp_value){
             .f = (double)((is_float(calc) ? acc->sum : integer) / (long double)acc->count)};
+    case TP_OP_PROD:
+        return (tp_value){.f = (double)acc->product, .i = (int64_t)acc->wrapped_product};
+    case TP_OP_ARGMIN:
     case TP_OP_ARGMAX:
         return (tp_value){.i = acc->position};
     default:
@@ -98,7 +104,7 @@ static tp_status reduce(const tp_step *step, tp_run *run)
     if (tp_view_numel(&step->out.view) == 0) return TP_OK;
     bool empty = tp_view_numel(&step->domain) == 0;
     do {
-        accumulator acc = {0};
+        accumulator acc = {.product = 1, .wrapped_product = 1};
         while (!empty) {
             tp_dtype dtype;
             tp_value x =

@@ -300,6 +300,36 @@ TP_OP tp_sigmoid(tp_tensor *a);
 TP_OP tp_relu(tp_tensor *a);
 TP_OP tp_gelu(tp_tensor *a);
 TP_OP tp_logical_not(tp_tensor *a);
+TP_OP tp_sign(tp_tensor *a);
+TP_OP tp_square(tp_tensor *a);
+TP_OP tp_reciprocal(tp_tensor *a);
+TP_OP tp_exp2(tp_tensor *a);
+TP_OP tp_expm1(tp_tensor *a);
+TP_OP tp_log2(tp_tensor *a);
+TP_OP tp_log10(tp_tensor *a);
+TP_OP tp_log1p(tp_tensor *a);
+TP_OP tp_sin(tp_tensor *a);
+TP_OP tp_cos(tp_tensor *a);
+TP_OP tp_tan(tp_tensor *a);
+TP_OP tp_asin(tp_tensor *a);
+TP_OP tp_acos(tp_tensor *a);
+TP_OP tp_atan(tp_tensor *a);
+TP_OP tp_sinh(tp_tensor *a);
+TP_OP tp_cosh(tp_tensor *a);
+TP_OP tp_erfc(tp_tensor *a);
+TP_OP tp_silu(tp_tensor *a);
+TP_OP tp_gelu_tanh(tp_tensor *a);
+TP_OP tp_softplus(tp_tensor *a);
+TP_OP tp_floor(tp_tensor *a);
+TP_OP tp_ceil(tp_tensor *a);
+TP_OP tp_trunc(tp_tensor *a);
+/* Ties to even. */
+TP_OP tp_round(tp_tensor *a);
+/* Integers only; for truth values there is tp_logical_not. */
+TP_OP tp_bitwise_not(tp_tensor *a);
+TP_OP tp_isnan(tp_tensor *a);
+TP_OP tp_isinf(tp_tensor *a);
+TP_OP tp_isfinite(tp_tensor *a);
 
 TP_OP tp_add(tp_tensor *a, tp_tensor *b);
 TP_OP tp_sub(tp_tensor *a, tp_tensor *b);
@@ -311,6 +341,18 @@ TP_OP tp_maximum(tp_tensor *a, tp_tensor *b);
 TP_OP tp_logical_and(tp_tensor *a, tp_tensor *b);
 TP_OP tp_logical_or(tp_tensor *a, tp_tensor *b);
 TP_OP tp_logical_xor(tp_tensor *a, tp_tensor *b);
+/* Python's // and %: the remainder has b's sign. An integer divided by 0 gives 0. */
+TP_OP tp_floor_divide(tp_tensor *a, tp_tensor *b);
+TP_OP tp_remainder(tp_tensor *a, tp_tensor *b);
+TP_OP tp_atan2(tp_tensor *a, tp_tensor *b);
+TP_OP tp_hypot(tp_tensor *a, tp_tensor *b);
+/* Integers and bool. */
+TP_OP tp_bitwise_and(tp_tensor *a, tp_tensor *b);
+TP_OP tp_bitwise_or(tp_tensor *a, tp_tensor *b);
+TP_OP tp_bitwise_xor(tp_tensor *a, tp_tensor *b);
+/* Integers; a count outside the width gives 0, or the sign for a signed right shift. */
+TP_OP tp_left_shift(tp_tensor *a, tp_tensor *b);
+TP_OP tp_right_shift(tp_tensor *a, tp_tensor *b);
 
 /* Comparisons are exact across types, i64 against u64 and against floats included. */
 TP_OP tp_equal(tp_tensor *a, tp_tensor *b);
@@ -322,6 +364,13 @@ TP_OP tp_greater_equal(tp_tensor *a, tp_tensor *b);
 
 /* y = b where condition is true, else c. */
 TP_OP tp_where(tp_tensor *condition, tp_tensor *b, tp_tensor *c);
+
+/* Put together from the operations above; fusion makes one loop of each.
+ * clamp: minimum(maximum(x, low), high), NaN wins. lerp: a + t (b - a). leaky_relu: x where
+ * x > 0, else slope x. */
+TP_OP tp_clamp(tp_tensor *x, tp_tensor *low, tp_tensor *high);
+TP_OP tp_lerp(tp_tensor *a, tp_tensor *b, tp_tensor *t);
+TP_OP tp_leaky_relu(tp_tensor *x, double slope);
 
 /* ---- Reductions ----------------------------------------------------------------
  * Over count axes (negative allowed, duplicates TP_E_ARGUMENT); count 0 reduces
@@ -338,6 +387,23 @@ TP_OP tp_min(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
 /* i64 row-major index within the reduced axes of the first NaN, else of the first
  * largest. */
 TP_OP tp_argmax(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+TP_OP tp_argmin(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+/* 1 over nothing; the dtypes of tp_sum. */
+TP_OP tp_prod(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+
+/* Put together from the reductions above.
+ * any, all: bool; what is not 0 is true, NaN included; false and true over nothing.
+ * count_nonzero: i64. var: sum (x - mean)^2 / (n - ddof), in two passes, never negative, NaN for
+ * n <= ddof. std: its root. logsumexp: ln sum e^x, the true maximum taken out first; -inf over
+ * -inf. norm: (sum |x|^p)^(1/p) for p = 1 or 2, max |x| for p = INFINITY; fails with
+ * TP_E_ARGUMENT for another p. */
+TP_OP tp_any(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+TP_OP tp_all(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+TP_OP tp_count_nonzero(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+TP_OP tp_var(tp_tensor *x, int count, const int64_t *axes, int64_t ddof, bool keepdims);
+TP_OP tp_std(tp_tensor *x, int count, const int64_t *axes, int64_t ddof, bool keepdims);
+TP_OP tp_logsumexp(tp_tensor *x, int count, const int64_t *axes, bool keepdims);
+TP_OP tp_norm(tp_tensor *x, int count, const int64_t *axes, double p, bool keepdims);
 
 /* y = e^(x - max) / sum e^(x - max) along axis; the true maximum is subtracted, a row
  * of -inf gives NaN. f16/bf16 calculate in f32. */
@@ -354,6 +420,11 @@ TP_OP tp_layer_norm(tp_tensor *x, int axes, tp_tensor *weight, tp_tensor *bias, 
  * on BLAS, which reads transposed and strided views in place; integers wrap.
  * Cost: 2 m n k flops per matrix. See numpy.matmul, BLAS gemm. */
 TP_OP tp_matmul(tp_tensor *a, tp_tensor *b);
+/* x W^T + b, the way layers keep their weights: w is [out, in]; b may be NULL (see
+ * tp_layer_norm for when not). */
+TP_OP tp_linear(tp_tensor *x, tp_tensor *w, tp_tensor *b);
+/* y[i, j] = a[i] b[j] of two 1-d tensors. */
+TP_OP tp_outer(tp_tensor *a, tp_tensor *b);
 /* y = x at the indices (1-d, any integer dtype) of an axis; -n..-1 wrap. An index out of
  * range fails the evaluation with TP_E_BOUNDS before the result is published. */
 TP_OP tp_index_select(tp_tensor *x, int axis, tp_tensor *indices);

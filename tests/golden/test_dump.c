@@ -203,19 +203,26 @@ static const char every_op[] = "%0 = data f32 [2,3] {1,-2,3,-4,5,-6}\n"
                                "%22 = mean %20 [1,0,1]\n"
                                "%23 = max %20 [0,1]\n"
                                "%24 = min %20 [1]\n"
-                               "%25 = argmax %20 [0,0]\n";
+                               "%25 = argmax %20 [0,0]\n"
+                               "%26 = argmin %20 [0,0]\n"
+                               "%27 = prod %20 [0,1]\n";
 
 /* Adds elementwise rows by kind; gives the text's last node. */
 static int64_t add_elementwise(char *text, size_t size, int64_t next)
 {
     for (int op = 0; op < TP_OP_COUNT; op++) {
         const tp_op_info *info = tp_op_info_of((tp_op)op);
-        bool logic = strncmp(info->name, "logical", 7) == 0;
+        bool logic = info->rule == TP_RULE_BOOL,
+             bits = info->rule == TP_RULE_BITS || info->rule == TP_RULE_WHOLE;
         size_t used = strlen(text);
-        const char *operands = info->kind == TP_KIND_UNARY     ? (logic ? "%1" : "%0")
-                               : info->kind == TP_KIND_TERNARY ? "%1 %0 %2"
-                               : logic                         ? "%1 %1"
-                                                               : "%0 %2";
+        bool one = info->kind == TP_KIND_UNARY || info->kind == TP_KIND_TEST;
+        const char *operands = one     ? (logic  ? "%1"
+                                          : bits ? "%3"
+                                                 : "%0")
+                               : logic ? "%1 %1"
+                               : bits  ? "%3 %3"
+                                       : "%0 %2";
+        if (info->kind == TP_KIND_TERNARY) operands = "%1 %0 %2";
         if (tp_op_is_elementwise((tp_op)op))
             snprintf(text + used, size - used, "%%%lld = %s %s\n", (long long)next++, info->name,
                      operands);
@@ -227,7 +234,7 @@ Test(dump, every_op_comes_back)
 {
     char text[8192];
     strcpy(text, every_op);
-    int64_t nodes = add_elementwise(text, sizeof text, 26);
+    int64_t nodes = add_elementwise(text, sizeof text, 28);
     char seen[TP_OP_COUNT] = {0};
     for (int64_t n = 0; n < nodes; n++) {
         tp_graph *g = tp_graph_create(NULL);

@@ -24,11 +24,13 @@ static void store_random(tp_dtype dtype, void *at, value_kind kind, uint64_t *s)
 {
     bool floats = tp_dtype_kind_of(dtype) == TP_DTYPE_FLOAT;
     tp_value v = {0};
-    if (kind == VALUES_SMALL_INTEGERS)
+    if (kind == VALUES_UNITS)
+        v.i = random_in(s, 0, 1) ? 1 : tp_dtype_kind_of(dtype) == TP_DTYPE_UINT ? 3 : -1;
+    else if (kind == VALUES_SMALL_INTEGERS)
         v.i = random_in(s, tp_dtype_kind_of(dtype) == TP_DTYPE_INT || floats ? -3 : 0, 3);
     else if (!floats)
         v.i = random_integer(s);
-    v.f = kind == VALUES_SMALL_INTEGERS ? (double)v.i : floats ? random_float(s) : 0;
+    v.f = kind != VALUES_ANY ? (double)v.i : floats ? random_float(s) : 0;
     tp_value_store(dtype, at, floats ? TP_F64 : TP_I64, v);
     /* A truth value may be any byte but 0. */
     if (dtype == TP_BOOL && *(uint8_t *)at) *(uint8_t *)at = (uint8_t)random_in(s, 1, 255);

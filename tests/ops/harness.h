@@ -16,7 +16,8 @@ typedef enum layout {
     LAYOUTS
 } layout;
 
-typedef enum value_kind { VALUES_ANY, VALUES_SMALL_INTEGERS } value_kind;
+/* UNITS: 1 and -1 (1 and 3 where there is no -1): products stay finite. */
+typedef enum value_kind { VALUES_ANY, VALUES_SMALL_INTEGERS, VALUES_UNITS } value_kind;
 
 /* A leaf whose logical values depend on seed and shape (and, for BROADCAST, repeat along its
  * repeated dims) but on nothing else; strides of size-1 dims are nonsense. */

@@ -21,6 +21,7 @@ typedef struct op_row {
 static const op_row rows[] = {
 #define UNARY(ENUM, name, ...) {#name, 1, tp_##name, NULL, NULL},
 #define BINARY(ENUM, name, ...) {#name, 2, NULL, tp_##name, NULL},
+#define TEST UNARY
 #define COMPARE BINARY
 #define TERNARY(ENUM, name, ...) {#name, 3, NULL, NULL, tp_##name},
 #include "graph/ops.def"
@@ -35,9 +36,11 @@ typedef struct bound {
 } bound;
 static const bound bounds[] = {{"exp", 2, 0},     {"log", 2, 0},     {"tanh", 2, 0},
                                {"erf", 2, 0},     {"sigmoid", 4, 0}, {"rsqrt", 1, 0},
-                               {"gelu", 4, 4e-7}, {"pow", 2, 0}};
-static const char *const exact[] = {"neg", "abs", "sqrt",    "relu",    "add",  "sub",
-                                    "mul", "div", "minimum", "maximum", "where"};
+                               {"gelu", 4, 4e-7}, {"pow", 2, 0},     {"gelu_tanh", 4, 4e-7}};
+static const char *const exact[] = {"neg",   "abs",   "sqrt",   "relu",         "add",
+                                    "sub",   "mul",   "div",    "minimum",      "maximum",
+                                    "where", "sign",  "square", "reciprocal",   "floor",
+                                    "ceil",  "trunc", "round",  "floor_divide", "remainder"};
 
 static bound bound_of(const char *name, tp_dtype dtype)
 {
@@ -232,6 +235,14 @@ typedef struct reduce_case {
     bool keepdims;
 } reduce_case;
 
+/* Sums of small integers are exact; products must not overflow. */
+static value_kind values_of(const char *name)
+{
+    if (strcmp(name, "prod") == 0) return VALUES_UNITS;
+    return strcmp(name, "sum") == 0 || strcmp(name, "mean") == 0 ? VALUES_SMALL_INTEGERS
+                                                                 : VALUES_ANY;
+}
+
 static tp_tensor *make_reduction(tp_graph *g, bool dense, const void *how)
 {
     const reduce_case *c = how;
@@ -241,7 +252,7 @@ static tp_tensor *make_reduction(tp_graph *g, bool dense, const void *how)
         if (c->axes_mask >> d & 1) axes[count++] = d - (c->seed % 2 ? c->shape->ndim : 0);
     }
     tp_tensor *x = leaf_in(g, c->dtype, c->shape->ndim, c->shape->size, c->how,
-                           c->op < 2 ? VALUES_SMALL_INTEGERS : VALUES_ANY, c->seed);
+                           values_of(reducers[c->op].name), c->seed);
     if (dense) x = tp_contiguous(x);
     if (dense) tp_eval(x);
     return reducers[c->op].build(x, count, axes, c->keepdims);
