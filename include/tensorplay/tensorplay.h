@@ -272,6 +272,24 @@ TP_OP tp_as_strided(tp_tensor *x, int ndim, const int64_t *shape, const int64_t 
  * Fails: TP_E_SHAPE naming the stride, size or offset that does not divide. */
 TP_OP tp_bitcast(tp_tensor *x, tp_dtype dtype);
 
+/* NumPy's basic indexing as text, a view: tp_index(x, "1:3, ::2, -1, None, ..."). Fails:
+ * TP_E_ARGUMENT pointing at the character; TP_E_BOUNDS as tp_select. */
+TP_OP tp_index(tp_tensor *x, const char *text);
+/* The size of a named axis, for tp_rearrange. */
+typedef struct tp_axis_size {
+    const char *name;
+    int64_t size;
+} tp_axis_size;
+/* clang-format off */
+#define TP_SIZES(...)                                                                              \
+    (int)(sizeof((const tp_axis_size[]){__VA_ARGS__}) / sizeof(tp_axis_size)), (const tp_axis_size[]){__VA_ARGS__}
+/* clang-format on */
+/* Splits, reorders and merges dims by name:
+ *   tp_rearrange(x, "b s (h d) -> b h s d", TP_SIZES({"h", 8}))
+ * One size in each group follows from x; 1 stands for a dim of size 1. Fails: TP_E_ARGUMENT
+ * pointing at the character; TP_E_SHAPE. Cost: views, or one copy as tp_reshape. See einops. */
+TP_OP tp_rearrange(tp_tensor *x, const char *pattern, int count, const tp_axis_size *sizes);
+
 /* ---- Layout and conversion --------------------------------------------------- */
 
 /* The same values, dense and row-major; x's own bytes where it already lies so. In a
@@ -420,6 +438,16 @@ TP_OP tp_layer_norm(tp_tensor *x, int axes, tp_tensor *weight, tp_tensor *bias, 
  * on BLAS, which reads transposed and strided views in place; integers wrap.
  * Cost: 2 m n k flops per matrix. See numpy.matmul, BLAS gemm. */
 TP_OP tp_matmul(tp_tensor *a, tp_tensor *b);
+/* Sums of products by labels: tp_einsum("bshd,bthd->bhst", TP_LIST(q, k)), up to four
+ * operands, from left to right; the result's labels must be written. A label twice in one operand
+ * takes the diagonal. Two operands become one matmul that reads them in place where GEMM
+ * arguments allow. Fails: TP_E_ARGUMENT pointing at the character; TP_E_SHAPE naming the label
+ * and both sizes. See numpy.einsum. */
+/* clang-format off */
+#define TP_LIST(...)                                                                               \
+    (int)(sizeof((tp_tensor *const[]){__VA_ARGS__}) / sizeof(tp_tensor *)), (tp_tensor *const[]){__VA_ARGS__}
+/* clang-format on */
+TP_OP tp_einsum(const char *text, int count, tp_tensor *const *operands);
 /* x W^T + b, the way layers keep their weights: w is [out, in]; b may be NULL (see
  * tp_layer_norm for when not). */
 TP_OP tp_linear(tp_tensor *x, tp_tensor *w, tp_tensor *b);
