@@ -134,7 +134,8 @@ static inline int64_t int_floor_divide(int64_t a, int64_t b)
     static inline type m_right_shift_##tag(type a, type b)                                         \
     {                                                                                              \
         bool inside = b >= 0 && (uint64_t)b < sizeof(type) * 8;                                    \
-        return (type)(a >> (inside ? b : (type)(sizeof(type) * 8 - 1)));                           \
+        int count = inside ? (int)b : (int)sizeof(type) * 8 - 1;                                   \
+        return (type)(a >> count);                                                                 \
     }                                                                                              \
     static inline type m_abs_##tag(type a)                                                         \
     {                                                                                              \
