@@ -88,19 +88,19 @@ static inline int64_t int_floor_divide(int64_t a, int64_t b)
     }                                                                                              \
     static inline type m_floor_divide_##tag(type a, type b)                                        \
     {                                                                                              \
-        return b ? (type)(a / b) : 0;                                                              \
+        return (type)(b ? a / b : 0);                                                              \
     }                                                                                              \
     static inline type m_remainder_##tag(type a, type b)                                           \
     {                                                                                              \
-        return b ? (type)(a % b) : 0;                                                              \
+        return (type)(b ? a % b : 0);                                                              \
     }                                                                                              \
     static inline type m_left_shift_##tag(type a, type b)                                          \
     {                                                                                              \
-        return b < sizeof(type) * 8 ? (type)((uint64_t)a << b) : 0;                                \
+        return (type)(b < sizeof(type) * 8 ? (uint64_t)a << b : 0);                                \
     }                                                                                              \
     static inline type m_right_shift_##tag(type a, type b)                                         \
     {                                                                                              \
-        return b < sizeof(type) * 8 ? (type)(a >> b) : 0;                                          \
+        return (type)(b < sizeof(type) * 8 ? a >> b : 0);                                          \
     }                                                                                              \
     static inline type m_abs_##tag(type a)                                                         \
     {                                                                                              \
@@ -120,7 +120,7 @@ static inline int64_t int_floor_divide(int64_t a, int64_t b)
     static inline type m_floor_divide_##tag(type a, type b)                                        \
     {                                                                                              \
         if (b == -1) return (type)(0 - (uint64_t)a);                                               \
-        return b ? (type)int_floor_divide(a, b) : 0;                                               \
+        return (type)(b ? int_floor_divide(a, b) : 0);                                             \
     }                                                                                              \
     static inline type m_remainder_##tag(type a, type b)                                           \
     {                                                                                              \
@@ -129,7 +129,7 @@ static inline int64_t int_floor_divide(int64_t a, int64_t b)
     }                                                                                              \
     static inline type m_left_shift_##tag(type a, type b)                                          \
     {                                                                                              \
-        return b >= 0 && (uint64_t)b < sizeof(type) * 8 ? (type)((uint64_t)a << b) : 0;            \
+        return (type)(b >= 0 && (uint64_t)b < sizeof(type) * 8 ? (uint64_t)a << b : 0);            \
     }                                                                                              \
     static inline type m_right_shift_##tag(type a, type b)                                         \
     {                                                                                              \
@@ -144,7 +144,8 @@ static inline int64_t int_floor_divide(int64_t a, int64_t b)
     static inline type m_pow_##tag(type a, type b)                                                 \
     {                                                                                              \
         if (b >= 0) return (type)int_pow((uint64_t)a, (uint64_t)b);                                \
-        return a == 1 ? 1 : a == -1 ? (type)(b % 2 ? -1 : 1) : 0;                                  \
+        if (a == -1) return (type)(b % 2 ? -1 : 1);                                                \
+        return a == 1;                                                                             \
     }
 
 INT_UNSIGNED(uint8_t, u8)
