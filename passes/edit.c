@@ -62,9 +62,14 @@ void tp_work_replace(tp_work *work, int old_node, int new_node, const tp_view *v
     if (!old->output) return;
     old->output = false;
     work->node[new_node].output = true;
-    for (int d = 0; d < work->delivery_count; d++) {
-        if (work->delivery[d].buffer == old_node) work->delivery[d].buffer = new_node;
-    }
+    old->heir = new_node;
+}
+
+int tp_work_delivered(const tp_work *work, int d)
+{
+    int node = work->delivery[d].buffer;
+    while (work->node[node].dead) node = work->node[node].heir;
+    return node;
 }
 
 void tp_work_sweep(tp_work *work)

@@ -146,7 +146,7 @@ static void emit_deliveries(emitter *e)
     for (int d = 0; d < e->work->delivery_count; d++) {
         tp_delivery *delivery = &e->plan->delivery[d];
         *delivery = e->work->delivery[d];
-        delivery->buffer = add_buffer(e, delivery->buffer);
+        delivery->buffer = add_buffer(e, tp_work_delivered(e->work, d));
     }
     e->plan->delivery_count = e->work->delivery_count;
 }

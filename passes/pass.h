@@ -31,6 +31,7 @@ typedef struct tp_wnode {
     bool alias;       /* stands in for a view, see above */
     bool dead;        /* nobody needs it any more, or another node does its work */
     bool output;      /* its buffer is delivered */
+    int heir;         /* of a dead node that was delivered: who is in its place */
     bool as_built;    /* a copy that the user's graph makes */
     tp_reason reason; /* of a copy that some pass had to leave: why */
     int dims[2];      /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge, else -1 */
@@ -63,7 +64,7 @@ typedef struct tp_work {
     int node_count;
     tp_wnode *node;
     int delivery_count;
-    tp_delivery *delivery; /* buffer holds a node until emit */
+    tp_delivery *delivery; /* buffer holds a node until emit, see tp_work_delivered */
     int *order;            /* live nodes that run, in their order */
     int order_count;
     tp_place *place; /* by node; NULL: every buffer on its own */
@@ -107,6 +108,8 @@ bool tp_work_through(const tp_view *lower, tp_dtype lower_dtype, const tp_edge *
 /* All readers of old read new from now on, each with the view that `view` gives it (same order
  * as the list of users; NULL: the one it has); deliveries move along; old is dead. */
 void tp_work_replace(tp_work *work, int old_node, int new_node, const tp_view *view);
+/* The node whose buffer delivery d is of now. */
+int tp_work_delivered(const tp_work *work, int d);
 /* Marks nodes that no delivery needs as dead. */
 void tp_work_sweep(tp_work *work);
 /* A ledger row for a copy: kept, or gone for a reason with a note that is copied. */

@@ -80,7 +80,7 @@ static void overwrite_operands(tp_work *work)
             work->in_place++;
             /* A delivered node owns its bytes: then the whole group lies in its storage. */
             if (node->output) {
-                for (int b = 0; b <= k; b++) {
+                for (int b = work->place[root].first; b <= k; b++) {
                     if (work->place[work->order[b]].root == root)
                         work->place[work->order[b]].root = n;
                 }

@@ -52,8 +52,8 @@ const char *tp_work_verify(const tp_work *work, char *text, size_t size)
         return text;
     }
     for (int d = 0; d < work->delivery_count; d++) {
-        if (!work->node[work->delivery[d].buffer].dead) continue;
-        snprintf(text, size, "delivery %d is of a dead node", d);
+        if (work->node[tp_work_delivered(work, d)].output) continue;
+        snprintf(text, size, "delivery %d is of a node that is no output", d);
         return text;
     }
     return NULL;

@@ -147,7 +147,8 @@ TP_API void tp_context_trim(tp_context *context);
  * tensors. Cost: a few KiB. */
 TP_API tp_graph *tp_graph_create(tp_context *context);
 TP_API void tp_graph_destroy(tp_graph *graph);
-/* Forgets all nodes, keeps the memory: a loop that builds anew resets. */
+/* Forgets all nodes, keeps the memory: a loop that builds anew resets. Plans of the graph are
+ * released first, here and before tp_graph_destroy. */
 TP_API void tp_graph_reset(tp_graph *graph);
 TP_API int64_t tp_graph_node_count(const tp_graph *graph);
 /* The node with this id, 0 <= id < count, in the order of building; else NULL. */

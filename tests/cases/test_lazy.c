@@ -64,6 +64,19 @@ Test(lazy, f104_a_chain_of_a_million_nodes_on_a_small_stack, .timeout = 120)
     on_small_stack(deep);
 }
 
+/* Many constants that differ only in their value: one of them must not be compared with all. */
+Test(lazy, many_constants_are_planned_in_linear_time, .timeout = 60)
+{
+    double start = seconds();
+    tp_graph *g = tp_graph_create(NULL);
+    tp_tensor *x = tp_from_data(g, TP_F64, TP_DIMS(1), (double[]){0});
+    for (int i = 1; i <= 100000; i++) x = tp_add(x, tp_num(x, i));
+    cr_assert_eq(tp_eval(x), TP_OK);
+    cr_expect_eq(tp_item(x, 0), 5000050000.0);
+    cr_expect_lt(seconds() - start, 10);
+    tp_graph_destroy(g);
+}
+
 static void *diamonds(void *unused)
 {
     (void)unused;
