@@ -17,6 +17,7 @@ typedef struct picture {
     int *writer;   /* by buffer: its step, -1: none */
     int *copy;     /* of each step the first row that it absorbs, -1: none */
     int *next;     /* of each row the next with the same step */
+    int *output;   /* by buffer: whether it is delivered */
 } picture;
 
 static void add_name(tp_text *text, const tp_tensor *x)
@@ -27,15 +28,7 @@ static void add_name(tp_text *text, const tp_tensor *x)
         tp_text_add(text, "%%%lld %s", (long long)x->id, tp_op_name(x));
 }
 
-static bool is_output(const tp_plan *plan, int buffer)
-{
-    for (int d = 0; d < plan->delivery_count; d++) {
-        if (plan->delivery[d].buffer == buffer) return true;
-    }
-    return false;
-}
-
-static void end_label(picture *p, bool output)
+static void end_label(picture *p, int output)
 {
     tp_text_add(&p->text, output ? "<br/>(output)>, penwidth=3];\n" : ">];\n");
 }
@@ -50,7 +43,7 @@ static void add_leaf(picture *p, int i)
     tp_text_add(&p->text, "  b%d [shape=note, fillcolor=\"" GREY "\", label=<", i);
     add_name(&p->text, b->tensor);
     tp_text_add(&p->text, "<br/>%s %s", tp_dtype_name((tp_dtype)b->tensor->dtype), shape);
-    end_label(p, is_output(p->plan, i));
+    end_label(p, p->output[i]);
 }
 
 static void add_removed(picture *p, int row)
@@ -126,7 +119,7 @@ static void add_step(picture *p, int i)
         tp_plan_add_time(text, step->time_ns);
     }
     for (int row = p->copy[i]; row >= 0; row = p->next[row]) add_removed(p, row);
-    end_label(p, is_output(p->plan, step->out.buffer));
+    end_label(p, p->output[step->out.buffer]);
 }
 
 /* ---- Edges ------------------------------------------------------------------------------- */
@@ -167,7 +160,11 @@ static void add_title(picture *p)
 static void draw(picture *p)
 {
     const tp_plan *plan = p->plan;
-    for (int i = 0; i < plan->buffer_count; i++) p->writer[i] = -1;
+    for (int i = 0; i < plan->buffer_count; i++) {
+        p->writer[i] = -1;
+        p->output[i] = 0;
+    }
+    for (int d = 0; d < plan->delivery_count; d++) p->output[plan->delivery[d].buffer] = 1;
     for (int i = 0; i < plan->step_count; i++) {
         p->writer[plan->step[i].out.buffer] = i;
         p->copy[i] = -1;
@@ -193,8 +190,8 @@ static void draw(picture *p)
 int64_t tp_plan_dot(const tp_plan *plan, char *at, size_t size)
 {
     if (!plan) return -1;
-    size_t ints =
-        (size_t)plan->buffer_count + (size_t)plan->step_count + (size_t)plan->copy_count * 2 + 1;
+    size_t ints = (size_t)plan->buffer_count * 2 + (size_t)plan->step_count +
+                  (size_t)plan->copy_count * 2 + 1;
     picture p = {.text = {.at = at, .size = size},
                  .plan = plan,
                  .absorber = tp_context_alloc(plan->arena.context, ints * sizeof(int))};
@@ -205,6 +202,7 @@ int64_t tp_plan_dot(const tp_plan *plan, char *at, size_t size)
     p.next = p.absorber + plan->copy_count;
     p.writer = p.next + plan->copy_count;
     p.copy = p.writer + plan->buffer_count;
+    p.output = p.copy + plan->step_count;
     bool found = tp_plan_find_absorbers(plan, p.absorber);
     if (found) draw(&p);
     tp_context_free(plan->arena.context, p.absorber, ints * sizeof(int));
