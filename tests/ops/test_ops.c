@@ -315,7 +315,7 @@ static tp_tensor *make_line(tp_graph *g, bool dense, const void *how)
 
 Test(ops, softmax_and_layer_norm)
 {
-    static const shape_row more[] = {{1, {1}},       {1, {700}},    {2, {5, 33}},
+    static const shape_row more[] = {{1, {1}},       {1, {700}},    {2, {5, 33}}, {2, {37, 35}},
                                      {3, {3, 4, 5}}, {2, {600, 2}}, {2, {0, 4}}};
     compared = 0;
     uint64_t seed = 3;
