@@ -75,7 +75,7 @@ static tp_tensor *random_compute(tp_tensor *x, program *p, uint64_t *s)
 {
     int axis = any_axis(x, s), rank = tp_ndim(x);
     int64_t axes[] = {axis};
-    switch (random_in(s, 0, 13)) {
+    switch (random_in(s, 0, 19)) {
     case 0:
     case 1:
         return tp_contiguous(x);
@@ -104,6 +104,18 @@ static tp_tensor *random_compute(tp_tensor *x, program *p, uint64_t *s)
                    : x;
     case 12:
         return rank ? tp_cast(tp_argmax(x, 1, axes, false), TP_F32) : x;
+    case 13:
+        return tp_cast(tp_isfinite(tp_sign(x)), TP_F32);
+    case 14:
+        return tp_remainder(x, tp_num(x, 5));
+    case 15:
+        return rank ? tp_cast(tp_argmin(x, 1, axes, true), TP_F32) : x;
+    case 16:
+        return rank ? tp_layer_norm(tp_mul(x, tp_num(x, 0)), 1, NULL, NULL, 1) : x;
+    case 17: /* truth values: exact whatever the layout */
+        return rank ? tp_cast(tp_any(x, 1, axes, false), TP_F32) : x;
+    case 18:
+        return rank ? tp_round(tp_softmax(tp_mul(x, tp_num(x, 8)), axis)) : x;
     default:
         return rank ? tp_index_select(
                           x, axis,
