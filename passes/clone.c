@@ -120,6 +120,9 @@ static bool clone_compute(cloner *c, tp_tensor *x)
             tp_view_copy(&edge->view, view);
         tp_work_link(c->work, edge, source);
     }
+    if (tp_op_info_of((tp_op)x->op)->kind == TP_KIND_REDUCE) { /* attributes: keepdims, axes */
+        for (int i = 1; i < x->attr_count; i++) node->axes |= 1U << x->attr[i];
+    }
     if (x->op == TP_OP_CONTIGUOUS) {
         node->as_built = true;
         c->work->asked_copies++;

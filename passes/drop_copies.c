@@ -71,17 +71,39 @@ static bool kernel_accepts(tp_work *work, tp_edge *edge, const tp_view *view, co
     return before >= 0 && after >= 0 && after <= before;
 }
 
-/* An elementwise reader that takes the copy whole, in any shape, can as well run over the copy's
- * shape: nobody sees a node's shape but itself, readers address its buffer. */
+/* The dims of `fine` that the dims in mask of `merged` consist of; false unless each dim of merged
+ * is a run of dims of fine. */
+static bool refine_axes(const tp_view *merged, const tp_view *fine, uint32_t mask, uint32_t *axes)
+{
+    int f = fine->ndim - 1;
+    *axes = 0;
+    for (int d = merged->ndim - 1; d >= 0; d--) {
+        int64_t size = 1;
+        for (; size < merged->shape[d] && f >= 0; f--) {
+            size *= fine->shape[f];
+            *axes |= (mask >> d & 1U) << f;
+        }
+        if (size != merged->shape[d]) return false;
+    }
+    return true; /* what is left of fine has size 1 */
+}
+
+/* A reader that takes the copy whole can as well run over the copy's shape: nobody sees a node's
+ * shape but itself, readers address its buffer. An elementwise one whose other operands can be
+ * seen in that shape; a reduction whose dims are runs of the copy's. */
 static bool can_reshape(const tp_work *work, const tp_wnode *copy, const tp_edge *edge)
 {
     const tp_wnode *reader = &work->node[edge->reader];
     tp_view view;
     int dims[2];
-    if (!tp_work_is_elementwise(reader) || !tp_view_is_row_major(&reader->store)) return false;
-    if (edge->dtype != copy->dtype || !tp_view_is_row_major(&edge->view) ||
-        tp_view_numel(&edge->view) != tp_view_numel(&copy->store))
-        return false;
+    uint32_t axes;
+    bool whole = edge->dtype == copy->dtype && tp_view_is_row_major(&edge->view) &&
+                 tp_view_numel(&edge->view) == tp_view_numel(&copy->store) &&
+                 tp_view_numel(&edge->view) > 0;
+    if (!whole || reader->alias || !tp_view_is_row_major(&reader->store)) return false;
+    if (tp_op_info_of((tp_op)reader->op)->kind == TP_KIND_REDUCE)
+        return refine_axes(&edge->view, &copy->store, reader->axes, &axes);
+    if (!tp_work_is_elementwise(reader)) return false;
     for (int i = 0; i < reader->in_count; i++) {
         if (!tp_view_reshape(&reader->in[i].view, copy->store.ndim, copy->store.shape, &view, dims))
             return false;
@@ -92,6 +114,16 @@ static bool can_reshape(const tp_work *work, const tp_wnode *copy, const tp_edge
 static void reshape_reader(tp_work *work, const tp_wnode *copy, int n)
 {
     tp_wnode *reader = &work->node[n];
+    if (tp_op_info_of((tp_op)reader->op)->kind == TP_KIND_REDUCE) {
+        int64_t kept[TP_MAX_RANK];
+        int count = 0;
+        refine_axes(&reader->in[0].view, &copy->store, reader->axes, &reader->axes);
+        for (int d = 0; d < copy->store.ndim; d++) {
+            if (!(reader->axes >> d & 1U)) kept[count++] = copy->store.shape[d];
+        }
+        reader->store = tp_view_row_major(count, kept);
+        return;
+    }
     int dims[2];
     for (int i = 0; i < reader->in_count; i++) {
         tp_view view;

@@ -283,6 +283,7 @@ static void become_reduction(tp_work *work, int root, int reduction)
 {
     tp_wnode *node = &work->node[root], *from = &work->node[reduction];
     node->reduction = from->asked;
+    node->axes = from->axes;
     node->op = from->op;
     node->calc = from->calc;
     node->fused += from->fused;

@@ -44,6 +44,7 @@ typedef struct tp_wnode {
     /* Filled by fuse. NULL: the node does just its own op. Loads of the prologue come first
      * in in[], those of the epilogue after them (its value 0 is the reduction's result). */
     tp_program *prologue, *epilogue;
+    uint32_t axes;              /* of a reduction: a bit per reduced dim of what it reads */
     const tp_tensor *reduction; /* with an epilogue: the asked node that is reduced */
     tp_view domain;             /* with a prologue: the shape it runs over */
     int fused;                  /* asked nodes it does the work of */

@@ -20,14 +20,6 @@ static bool own_program(const tp_wnode *node, tp_arena *arena, tp_program *progr
     return true;
 }
 
-/* Bit per reduced dim of x; attributes hold keepdims and the axes. */
-static uint32_t reduced_axes(const tp_tensor *x)
-{
-    uint32_t mask = 0;
-    for (int i = 1; i < x->attr_count; i++) mask |= 1U << x->attr[i];
-    return mask;
-}
-
 /* A view of a reduction's result, of any keepdims, with size 1 in the reduced dims. */
 static void with_reduced_dims(const tp_view *v, int rank, uint32_t axes, tp_view *y)
 {
@@ -52,7 +44,7 @@ static void set_reduction(const tp_wnode *node, tp_step *step)
     step->calc = reduction->calc;
     /* A mean of integers is the quotient of their 64-bit sum: it reads them as they are. */
     step->reduced = reduction->dtype;
-    step->axes = reduced_axes(reduction);
+    step->axes = node->axes;
     int rank = step->domain.ndim;
     tp_view out;
     with_reduced_dims(&step->out.view, rank, step->axes, &out);
