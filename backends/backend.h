@@ -141,8 +141,8 @@ typedef struct tp_run {
     int64_t fault[3];
 } tp_run;
 
-/* refuse: TP_REASON_NONE if the kernel takes the step, else why not. run is only called
- * on steps that refuse accepted. */
+/* refuse: TP_REASON_NONE if the kernel takes the step, else why not; NULL in the last kernel of
+ * a list, which takes every step. run is only called on steps that were not refused. */
 struct tp_kernel {
     const char *name;
     tp_reason (*refuse)(const tp_step *step);

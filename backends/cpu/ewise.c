@@ -100,12 +100,6 @@ static tp_status run_fused(const tp_step *step, tp_run *run)
     return status;
 }
 
-static tp_reason accept(const tp_step *step)
-{
-    (void)step;
-    return TP_REASON_NONE;
-}
-
 /* ---- Copies ------------------------------------------------------------------------- */
 
 /* Side of a block in a transposing copy: its lines of source and result stay in the cache. */
@@ -231,5 +225,5 @@ static tp_status run_copy(const tp_step *step, tp_run *run)
 }
 
 static const tp_kernel copy = {"copy", refuse_copy, run_copy, NULL};
-static const tp_kernel fused = {"fused", accept, run_fused, NULL};
+static const tp_kernel fused = {"fused", NULL, run_fused, NULL};
 const tp_kernel *const tp_cpu_ewise_kernels[] = {&copy, &fused, NULL};

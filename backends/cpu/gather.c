@@ -97,13 +97,7 @@ static tp_status run_arange(const tp_step *step, tp_run *run)
     return TP_OK;
 }
 
-static tp_reason accept(const tp_step *step)
-{
-    (void)step;
-    return TP_REASON_NONE;
-}
-
-static const tp_kernel select = {"index_select", accept, run_select, NULL};
-static const tp_kernel arange = {"arange", accept, run_arange, NULL};
+static const tp_kernel select = {"index_select", NULL, run_select, NULL};
+static const tp_kernel arange = {"arange", NULL, run_arange, NULL};
 const tp_kernel *const tp_cpu_index_select_kernels[] = {&select, NULL};
 const tp_kernel *const tp_cpu_arange_kernels[] = {&arange, NULL};

@@ -264,13 +264,7 @@ static tp_status run(const tp_step *step, tp_run *r)
     return status;
 }
 
-static tp_reason accept(const tp_step *step)
-{
-    (void)step;
-    return TP_REASON_NONE;
-}
-
-static const tp_kernel softmax = {"softmax", accept, run, NULL};
-static const tp_kernel layer_norm = {"layer_norm", accept, run, NULL};
+static const tp_kernel softmax = {"softmax", NULL, run, NULL};
+static const tp_kernel layer_norm = {"layer_norm", NULL, run, NULL};
 const tp_kernel *const tp_cpu_softmax_kernels[] = {&softmax, NULL};
 const tp_kernel *const tp_cpu_layer_norm_kernels[] = {&layer_norm, NULL};

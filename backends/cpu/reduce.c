@@ -407,11 +407,5 @@ static tp_status run_reduce(const tp_step *step, tp_run *run)
     return status;
 }
 
-static tp_reason accept(const tp_step *step)
-{
-    (void)step;
-    return TP_REASON_NONE;
-}
-
-static const tp_kernel reduce = {"reduce", accept, run_reduce, NULL};
+static const tp_kernel reduce = {"reduce", NULL, run_reduce, NULL};
 const tp_kernel *const tp_cpu_reduce_kernels[] = {&reduce, NULL};

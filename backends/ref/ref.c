@@ -9,12 +9,6 @@
 
 #define ALL_DIMS UINT32_MAX
 
-static tp_reason accept(const tp_step *step)
-{
-    (void)step;
-    return TP_REASON_NONE;
-}
-
 static bool is_float(tp_dtype dtype)
 {
     return tp_dtype_kind_of(dtype) == TP_DTYPE_FLOAT;
@@ -295,7 +289,7 @@ static int describe(char *text, size_t size)
 }
 
 #define KERNEL(function)                                                                           \
-    static const tp_kernel kernel_##function = {"ref_" #function, accept, function, NULL};         \
+    static const tp_kernel kernel_##function = {"ref_" #function, NULL, function, NULL};           \
     static const tp_kernel *const list_##function[] = {&kernel_##function, NULL};
 KERNEL(ewise)
 KERNEL(reduce)
