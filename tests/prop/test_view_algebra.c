@@ -104,7 +104,30 @@ static void check_reshape(const tp_view *v, const int64_t *at, int ndim, const i
     cr_log_error("%s to %s: folded %d, affine %d", from, to, folded, affine);
 }
 
-/* All targets of up to four sizes, ones included. */
+/* All ordered factorisations of n into sizes >= 2: at most six for n <= 64. Size d counts up
+ * through the divisors of what is left to it. */
+static void check_factorisations(const tp_view *v, const int64_t *at, int64_t n, counts *c)
+{
+    int64_t size[8], left[8] = {n};
+    int d = 0;
+    size[0] = 1;
+    while (d >= 0) {
+        do size[d]++;
+        while (size[d] <= left[d] && left[d] % size[d]);
+        if (size[d] > left[d]) {
+            d--;
+            continue;
+        }
+        left[d + 1] = left[d] / size[d];
+        if (left[d + 1] == 1) {
+            check_reshape(v, at, d + 1, size, c);
+            continue;
+        }
+        size[++d] = 1;
+    }
+}
+
+/* All factorisations, and all targets of up to four sizes with ones among them. */
 static void check_targets(const tp_view *v, counts *c)
 {
     int64_t at[64] = {0}, n = tp_view_numel(v);
@@ -114,6 +137,7 @@ static void check_targets(const tp_view *v, counts *c)
         return;
     }
     check_reshape(v, at, 1, &n, c);
+    if (n > 1) check_factorisations(v, at, n, c);
     for (int64_t a = 1; a <= n; a++) {
         for (int64_t b = 1; n % a == 0 && b <= n / a; b++) {
             if (n / a % b) continue;
