@@ -3,7 +3,7 @@
  * in a vector body and in a tail.
  *
  * Coefficients: Taylor for exp and atanh; the others are minimax fits (Remez exchange) made for
- * this file. Largest errors: tests/unit/test_cpu_math.c. */
+ * this file. Largest errors: tests/ops/test_accuracy.c. */
 #ifndef TP_CPU_MATH_H
 #define TP_CPU_MATH_H
 

@@ -85,10 +85,11 @@ static inline float m_silu_f32(float a)
     return (float)m_silu_f64((double)a);
 }
 
+/* a/2 (1 + tanh t) = a / (1 + e^-2t): no cancellation for negative a. */
 static inline double m_gelu_tanh_f64(double a)
 {
-    long double x = a, inner = 0.79788456080286535587989211986876373L * (x + 0.044715L * x * x * x);
-    return a == -INFINITY ? -0.0 : (double)(x / 2 * (1 + tanhl(inner)));
+    long double x = a, t = 0.79788456080286535587989211986876373L * (x + 0.044715L * x * x * x);
+    return a == -INFINITY ? -0.0 : (double)(x / (1 + expl(-2 * t)));
 }
 static inline float m_gelu_tanh_f32(float a)
 {

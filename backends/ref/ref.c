@@ -129,24 +129,23 @@ static double value_at(const tp_step *step, tp_run *run, const int64_t *index)
 }
 
 /* The values of one line over the reduced dims; index comes back as it was. */
-static void read_line(const tp_step *step, tp_run *run, int64_t *index, double *line)
+static void read_line(const tp_step *step, tp_run *run, int64_t *index, long double *line)
 {
     int64_t i = 0;
     do line[i++] = value_at(step, run, index);
     while (tp_ref_next(&step->domain, step->axes, index));
 }
 
-static void softmax_line(const tp_step *step, double *x, int64_t n)
+static void softmax_line(const tp_step *step, long double *x, int64_t n)
 {
     (void)step;
-    double max = x[0];
+    long double max = x[0], sum = 0;
     for (int64_t i = 1; i < n; i++) max = max != max || max > x[i] ? max : x[i];
-    long double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += expl((long double)x[i] - max);
-    for (int64_t i = 0; i < n; i++) x[i] = (double)(expl((long double)x[i] - max) / sum);
+    for (int64_t i = 0; i < n; i++) sum += expl(x[i] - max);
+    for (int64_t i = 0; i < n; i++) x[i] = expl(x[i] - max) / sum;
 }
 
-static void norm_line(const tp_step *step, double *x, int64_t n)
+static void norm_line(const tp_step *step, long double *x, int64_t n)
 {
     long double mean = 0, var = 0;
     for (int64_t i = 0; i < n; i++) mean += x[i];
@@ -154,39 +153,40 @@ static void norm_line(const tp_step *step, double *x, int64_t n)
     for (int64_t i = 0; i < n; i++) var += (x[i] - mean) * (x[i] - mean);
     var /= (long double)n;
     for (int64_t i = 0; i < n; i++)
-        x[i] = (double)((x[i] - mean) / sqrtl(var + (long double)step->value[0].f));
+        x[i] = (x[i] - mean) / sqrtl(var + (long double)step->value[0].f);
 }
 
 /* weight and bias of a layer norm at index. */
-static double scale_and_shift(const tp_step *step, tp_run *run, const int64_t *index, double x)
+static long double scale_and_shift(const tp_step *step, tp_run *run, const int64_t *index,
+                                   long double x)
 {
     const tp_operand *o = &step->operand[step->prologue.load_count];
     if (step->value[1].i & 1) {
         x *= tp_value_load((tp_dtype)o->dtype, tp_ref_at(o, run, index)).f;
         o++;
     }
-    return step->value[1].i & 2 ? x + tp_value_load((tp_dtype)o->dtype, tp_ref_at(o, run, index)).f
-                                : x;
+    if (step->value[1].i & 2) x += tp_value_load((tp_dtype)o->dtype, tp_ref_at(o, run, index)).f;
+    return x;
 }
 
+/* A line stays in long double until its elements are stored: rounded once. */
 static tp_status lines(const tp_step *step, tp_run *run,
-                       void (*change)(const tp_step *, double *, int64_t))
+                       void (*change)(const tp_step *, long double *, int64_t))
 {
     int64_t index[TP_MAX_RANK] = {0}, n = 1;
     if (tp_view_numel(&step->domain) == 0) return TP_OK;
     for (int d = 0; d < step->domain.ndim; d++)
         n *= step->axes >> d & 1U ? step->domain.shape[d] : 1;
-    double *line = tp_context_alloc(run->context, (size_t)n * sizeof *line);
+    long double *line = tp_context_alloc(run->context, (size_t)n * sizeof *line);
     if (!line) return TP_E_NOMEM;
     do {
         int64_t i = 0;
         read_line(step, run, index, line);
         change(step, line, n);
         do {
-            double y = step->kind == TP_STEP_LAYER_NORM ? scale_and_shift(step, run, index, line[i])
-                                                        : line[i];
-            store(step, run, index, TP_F64, (tp_value){.f = y});
-            i++;
+            long double y = line[i++];
+            if (step->kind == TP_STEP_LAYER_NORM) y = scale_and_shift(step, run, index, y);
+            store(step, run, index, TP_F64, (tp_value){.f = (double)y});
         } while (tp_ref_next(&step->domain, step->axes, index));
     } while (tp_ref_next(&step->domain, ~step->axes, index));
     tp_context_free(run->context, line, (size_t)n * sizeof *line);
