@@ -113,9 +113,9 @@ bool tp_view_is_row_major(const tp_view *v)
 
 /* ---- Reach and overlap --------------------------------------------------------------- */
 
-static int64_t magnitude(int64_t x)
+static uint64_t magnitude(int64_t x)
 {
-    return x == INT64_MIN ? INT64_MAX : x < 0 ? -x : x;
+    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
 
 /* Dims larger than 1 sorted by |stride| ascending; gives their number. */
@@ -137,11 +137,11 @@ bool tp_view_is_injective(const tp_view *v)
     int order[TP_MAX_RANK];
     if (tp_view_numel(v) == 0) return true;
     int count = sort_by_stride(v, order);
-    int64_t reach = 0, span;
+    uint64_t reach = 0, span;
     for (int i = 0; i < count; i++) {
-        int64_t s = magnitude(v->stride[order[i]]);
+        uint64_t s = magnitude(v->stride[order[i]]);
         if (s <= reach) return false;
-        if (__builtin_mul_overflow(s, v->shape[order[i]] - 1, &span) ||
+        if (__builtin_mul_overflow(s, (uint64_t)v->shape[order[i]] - 1, &span) ||
             __builtin_add_overflow(reach, span, &reach))
             return i == count - 1;
     }
@@ -153,10 +153,10 @@ bool tp_view_is_dense(const tp_view *v)
     int order[TP_MAX_RANK];
     if (tp_view_numel(v) <= 0) return tp_view_numel(v) == 0;
     int count = sort_by_stride(v, order);
-    int64_t expected = 1;
+    uint64_t expected = 1;
     for (int i = 0; i < count; i++) {
         if (magnitude(v->stride[order[i]]) != expected) return false;
-        expected *= v->shape[order[i]];
+        expected *= (uint64_t)v->shape[order[i]];
     }
     return true;
 }
@@ -175,10 +175,10 @@ bool tp_view_reach(const tp_view *v, int64_t *low, int64_t *high)
     return true;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
+static uint64_t gcd(uint64_t a, uint64_t b)
 {
     while (b) {
-        int64_t rest = a % b;
+        uint64_t rest = a % b;
         a = b;
         b = rest;
     }
@@ -187,16 +187,18 @@ static int64_t gcd(int64_t a, int64_t b)
 
 bool tp_view_may_overlap(const tp_view *a, const tp_view *b)
 {
-    int64_t low_a, high_a, low_b, high_b, difference, common = 0;
+    int64_t low_a, high_a, low_b, high_b;
     if (tp_view_numel(a) == 0 || tp_view_numel(b) == 0) return false;
     if (!tp_view_reach(a, &low_a, &high_a) || !tp_view_reach(b, &low_b, &high_b)) return true;
     if (high_a < low_b || high_b < low_a) return false;
+    uint64_t common = 0;
     for (int d = 0; d < a->ndim; d++)
         common = a->shape[d] > 1 ? gcd(common, magnitude(a->stride[d])) : common;
     for (int d = 0; d < b->ndim; d++)
         common = b->shape[d] > 1 ? gcd(common, magnitude(b->stride[d])) : common;
-    if (__builtin_sub_overflow(a->offset, b->offset, &difference)) return true;
-    return common == 0 ? difference == 0 : difference % common == 0;
+    uint64_t from = (uint64_t)a->offset, to = (uint64_t)b->offset;
+    uint64_t apart = a->offset > b->offset ? from - to : to - from;
+    return common == 0 ? apart == 0 : apart % common == 0;
 }
 
 /* ---- Steps of geometry ----------------------------------------------------------------- */

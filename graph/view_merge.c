@@ -48,8 +48,7 @@ bool tp_view_reshape(const tp_view *v, int ndim, const int64_t *shape, tp_view *
             int64_t filled = 1;
             inner_count *= canon.shape[b];
             while (filled < canon.shape[b]) {
-                if (j < 0 || (shape[j] != 1 && canon.shape[b] % filled != 0) ||
-                    (shape[j] != 1 && (canon.shape[b] / filled) % shape[j] != 0)) {
+                if (j < 0 || canon.shape[b] / filled % shape[j] != 0) {
                     blame(v, inner_count, dims);
                     return false;
                 }
@@ -112,10 +111,11 @@ static bool add_term(const tp_view *upper, int64_t width, int64_t c, tp_view *y)
         int64_t slope = floor_div(upper->offset + upper->stride[d], width) - q;
         int64_t rest = upper->stride[d] - width * slope;
         y->stride[d] += c * slope;
-        if (rest > 0)
-            high += rest * (upper->shape[d] - 1);
-        else
-            low += rest * (upper->shape[d] - 1);
+        /* Wrapped around, an end might seem to lie inside. */
+        int64_t span, *end = rest > 0 ? &high : &low;
+        if (__builtin_mul_overflow(rest, upper->shape[d] - 1, &span) ||
+            __builtin_add_overflow(*end, span, end))
+            return false;
     }
     return low >= 0 && high < width;
 }
