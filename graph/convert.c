@@ -1,6 +1,9 @@
 /* Conversions between element types, the rules of tp_cast: floats to integers truncate and
  * saturate, NaN gives 0; integers wrap; anything to bool is != 0; to f16 and bf16 rounds once,
- * to nearest even, straight from the source. A table holds a row loop for every pair. */
+ * to nearest even, straight from the source. A table holds a row loop for every pair.
+ *
+ * In: rows of storage bytes at any step, forwards or backwards, aligned or not. Out: rows of the
+ * other type's bytes. A copy within one type keeps its bytes. */
 #include "graph.h"
 
 #include <string.h>
@@ -87,117 +90,125 @@ static float integer_to_f32_odd(uint64_t size, bool negative)
     return negative ? -x : x;
 }
 
-/* ---- Rows: storage -> a wide form -> storage ---------------------------------------------- */
+/* ---- One element ---------------------------------------------------------------------- */
 
-/* The wide form of a dtype holds each of its values: int64_t, uint64_t or double. */
-typedef union wide {
-    int64_t i;
-    uint64_t u;
-    double f;
-} wide;
-typedef enum wide_kind { WIDE_INT, WIDE_UINT, WIDE_FLOAT, WIDE_KINDS } wide_kind;
-
-#define BLOCK 256
-
-/* How an element of each storage reads. */
-#define READ_BOOL(x) .u = (x) != 0
-#define READ_U8(x) .u = (x)
-#define READ_I8(x) .i = (x)
-#define READ_U16(x) .u = (x)
-#define READ_I16(x) .i = (x)
-#define READ_U32(x) .u = (x)
-#define READ_I32(x) .i = (x)
-#define READ_U64(x) .u = (x)
-#define READ_I64(x) .i = (x)
-#define READ_F16(x) .f = (double)tp_f16_to_f32(x)
-#define READ_BF16(x) .f = (double)tp_bf16_to_f32(x)
-#define READ_F32(x) .f = (double)(x)
-#define READ_F64(x) .f = (x)
-
-#define DTYPE(ENUM, name, storage, compute, kind, bytes)                                           \
-    static void read_##ENUM(int64_t count, const char *x, int64_t step, wide *w)                   \
-    {                                                                                              \
-        for (int64_t i = 0; i < count; i++) {                                                      \
-            storage element;                                                                       \
-            memcpy(&element, x + i * step, sizeof element);                                        \
-            w[i] = (wide){READ_##ENUM(element)};                                                   \
-        }                                                                                          \
-    }
+/* A type that holds every value of the dtype, and how its storage reads as that. */
+#define DTYPE(ENUM, name, storage, compute, kind, bytes) typedef storage storage_##ENUM;
 #include "tensorplay/dtypes.def"
+#define WIDE_BOOL UNSIGNED
+#define WIDE_U8 UNSIGNED
+#define WIDE_I8 SIGNED
+#define WIDE_U16 UNSIGNED
+#define WIDE_I16 SIGNED
+#define WIDE_U32 UNSIGNED
+#define WIDE_I32 SIGNED
+#define WIDE_U64 UNSIGNED
+#define WIDE_I64 SIGNED
+#define WIDE_F16 SINGLE
+#define WIDE_BF16 SINGLE
+#define WIDE_F32 SINGLE
+#define WIDE_F64 DOUBLE
+typedef uint64_t wide_UNSIGNED;
+typedef int64_t wide_SIGNED;
+typedef float wide_SINGLE;
+typedef double wide_DOUBLE;
+#define READ_BOOL(x) (x) != 0
+#define READ_U8(x) (x)
+#define READ_I8(x) (x)
+#define READ_U16(x) (x)
+#define READ_I16(x) (x)
+#define READ_U32(x) (x)
+#define READ_I32(x) (x)
+#define READ_U64(x) (x)
+#define READ_I64(x) (x)
+#define READ_F16(x) tp_f16_to_f32(x)
+#define READ_BF16(x) tp_bf16_to_f32(x)
+#define READ_F32(x) (x)
+#define READ_F64(x) (x)
 
-/* A double to an integer type with bounds low and high, both limits exact: truncates,
- * saturates, NaN gives 0. */
-#define SATURATE(x, type, low, high, limit)                                                        \
-    ((x) != (x)             ? (type)0                                                              \
-     : (x) <= (double)(low) ? (type)(low)                                                          \
-     : (x) >= (limit)       ? (type)(high)                                                         \
-                            : (type)(x))
-
-/* How each storage is made from the three wide forms. */
-#define FROM_INT_BOOL(x) (x) != 0
-#define FROM_UINT_BOOL(x) (x) != 0
-#define FROM_FLOAT_BOOL(x) (x) != 0
-#define FROM_INT_U8(x) (uint8_t)(x)
-#define FROM_UINT_U8(x) (uint8_t)(x)
-#define FROM_FLOAT_U8(x) SATURATE(x, uint8_t, 0, UINT8_MAX, 0x1p8)
-#define FROM_INT_I8(x) (int8_t)(x)
-#define FROM_UINT_I8(x) (int8_t)(x)
-#define FROM_FLOAT_I8(x) SATURATE(x, int8_t, INT8_MIN, INT8_MAX, 0x1p7)
-#define FROM_INT_U16(x) (uint16_t)(x)
-#define FROM_UINT_U16(x) (uint16_t)(x)
-#define FROM_FLOAT_U16(x) SATURATE(x, uint16_t, 0, UINT16_MAX, 0x1p16)
-#define FROM_INT_I16(x) (int16_t)(x)
-#define FROM_UINT_I16(x) (int16_t)(x)
-#define FROM_FLOAT_I16(x) SATURATE(x, int16_t, INT16_MIN, INT16_MAX, 0x1p15)
-#define FROM_INT_U32(x) (uint32_t)(x)
-#define FROM_UINT_U32(x) (uint32_t)(x)
-#define FROM_FLOAT_U32(x) SATURATE(x, uint32_t, 0, UINT32_MAX, 0x1p32)
-#define FROM_INT_I32(x) (int32_t)(x)
-#define FROM_UINT_I32(x) (int32_t)(x)
-#define FROM_FLOAT_I32(x) SATURATE(x, int32_t, INT32_MIN, INT32_MAX, 0x1p31)
-#define FROM_INT_U64(x) (uint64_t)(x)
-#define FROM_UINT_U64(x) (x)
-#define FROM_FLOAT_U64(x) SATURATE(x, uint64_t, 0, UINT64_MAX, 0x1p64)
-#define FROM_INT_I64(x) (x)
-#define FROM_UINT_I64(x) (int64_t)(x)
-#define FROM_FLOAT_I64(x) SATURATE(x, int64_t, INT64_MIN, INT64_MAX, 0x1p63)
+/* The ends of an integer type T, and the first power of two above it: floats hold the latter
+ * exactly, but not INT32_MAX. */
+#define IS_SIGNED(T) ((T)-1 < (T)1)
+#define TOP_BIT(T) (UINT64_C(1) << (8 * sizeof(T) - 1))
+#define LOWEST(T) (IS_SIGNED(T) ? (T)TOP_BIT(T) : (T)0)
+#define HIGHEST(T) ((T)~LOWEST(T))
+#define ABOVE(T) ((IS_SIGNED(T) ? 1.0F : 2.0F) * (float)TOP_BIT(T))
+#define SATURATE(x, T)                                                                             \
+    ((x) != (x)                ? (T)0                                                              \
+     : (x) <= (float)LOWEST(T) ? LOWEST(T)                                                         \
+     : (x) >= ABOVE(T)         ? HIGHEST(T)                                                        \
+                               : (T)(x))
 #define MAGNITUDE(x) ((x) < 0 ? 0 - (uint64_t)(x) : (uint64_t)(x))
-#define FROM_INT_F16(x) tp_f32_to_f16(integer_to_f32_odd(MAGNITUDE(x), (x) < 0))
-#define FROM_UINT_F16(x) tp_f32_to_f16(integer_to_f32_odd(x, false))
-#define FROM_FLOAT_F16(x) tp_f64_to_f16(x)
-#define FROM_INT_BF16(x) tp_f32_to_bf16(integer_to_f32_odd(MAGNITUDE(x), (x) < 0))
-#define FROM_UINT_BF16(x) tp_f32_to_bf16(integer_to_f32_odd(x, false))
-#define FROM_FLOAT_BF16(x) tp_f64_to_bf16(x)
-#define FROM_INT_F32(x) (float)(x)
-#define FROM_UINT_F32(x) (float)(x)
-#define FROM_FLOAT_F32(x) (float)(x)
-#define FROM_INT_F64(x) (double)(x)
-#define FROM_UINT_F64(x) (double)(x)
-#define FROM_FLOAT_F64(x) (x)
 
-/* By ENUM, not name: bool may be a macro. */
-#define WRITE(KIND, ENUM, storage, member)                                                         \
-    static void write_##KIND##_##ENUM(int64_t count, const wide *w, char *y, int64_t step)         \
+/* From the wide type to storage T, by what the target is. */
+#define UNSIGNED_TO_TRUTH(x, T) (x) != 0
+#define SIGNED_TO_TRUTH(x, T) (x) != 0
+#define SINGLE_TO_TRUTH(x, T) (x) != 0
+#define DOUBLE_TO_TRUTH(x, T) (x) != 0
+#define UNSIGNED_TO_WHOLE(x, T) (T)(x)
+#define SIGNED_TO_WHOLE(x, T) (T)(x)
+#define SINGLE_TO_WHOLE(x, T) SATURATE(x, T)
+#define DOUBLE_TO_WHOLE(x, T) SATURATE(x, T)
+#define UNSIGNED_TO_HALF(x, T) tp_f32_to_f16(integer_to_f32_odd(x, false))
+#define SIGNED_TO_HALF(x, T) tp_f32_to_f16(integer_to_f32_odd(MAGNITUDE(x), (x) < 0))
+#define SINGLE_TO_HALF(x, T) tp_f32_to_f16(x)
+#define DOUBLE_TO_HALF(x, T) tp_f64_to_f16(x)
+#define UNSIGNED_TO_BRAIN(x, T) tp_f32_to_bf16(integer_to_f32_odd(x, false))
+#define SIGNED_TO_BRAIN(x, T) tp_f32_to_bf16(integer_to_f32_odd(MAGNITUDE(x), (x) < 0))
+#define SINGLE_TO_BRAIN(x, T) tp_f32_to_bf16(x)
+#define DOUBLE_TO_BRAIN(x, T) tp_f64_to_bf16(x)
+#define UNSIGNED_TO_FLOAT(x, T) (T)(x)
+#define SIGNED_TO_FLOAT(x, T) (T)(x)
+#define SINGLE_TO_FLOAT(x, T) (T)(x)
+#define DOUBLE_TO_FLOAT(x, T) (T)(x)
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+typedef void (*row_loop)(int64_t count, const char *x, int64_t x_step, char *y, int64_t y_step);
+
+#define ROW(FROM, TO, WIDE, CONVERT, x_step, y_step)                                               \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+        storage_##FROM from;                                                                       \
+        memcpy(&from, x + i * (int64_t)(x_step), sizeof from);                                     \
+        wide_##WIDE wide = READ_##FROM(from);                                                      \
+        storage_##TO to = (storage_##TO)(CONVERT(wide, storage_##TO));                             \
+        memcpy(y + i * (int64_t)(y_step), &to, sizeof to);                                         \
+    }
+/* Neighbouring elements have a loop of their own: with constant steps it vectorises. */
+#define ROW_LOOP(FROM, TO, WIDE, GROUP)                                                            \
+    static void FROM##_to_##TO(int64_t count, const char *x, int64_t x_step, char *y,              \
+                               int64_t y_step)                                                     \
     {                                                                                              \
-        for (int64_t i = 0; i < count; i++) {                                                      \
-            storage element = (storage)(FROM_##KIND##_##ENUM(w[i].member));                        \
-            memcpy(y + i * step, &element, sizeof element);                                        \
+        if (x_step == (int64_t)sizeof(storage_##FROM) &&                                           \
+            y_step == (int64_t)sizeof(storage_##TO)) {                                             \
+            ROW(FROM, TO, WIDE, WIDE##_TO_##GROUP, sizeof(storage_##FROM), sizeof(storage_##TO))   \
+        } else {                                                                                   \
+            ROW(FROM, TO, WIDE, WIDE##_TO_##GROUP, x_step, y_step)                                 \
         }                                                                                          \
     }
-#define DTYPE(ENUM, name, storage, compute, kind, bytes)                                           \
-    WRITE(INT, ENUM, storage, i) WRITE(UINT, ENUM, storage, u) WRITE(FLOAT, ENUM, storage, f)
+#define EXPANDED_ROW_LOOP(FROM, TO, WIDE, GROUP) ROW_LOOP(FROM, TO, WIDE, GROUP)
+#define LOOP(FROM, TO, GROUP) EXPANDED_ROW_LOOP(FROM, TO, WIDE_##FROM, GROUP)
+#define ENTRY(FROM, TO, GROUP) [TP_##TO] = FROM##_to_##TO,
+#define EACH_TO(M, FROM)                                                                           \
+    M(FROM, BOOL, TRUTH)                                                                           \
+    M(FROM, U8, WHOLE)                                                                             \
+    M(FROM, I8, WHOLE)                                                                             \
+    M(FROM, U16, WHOLE)                                                                            \
+    M(FROM, I16, WHOLE)                                                                            \
+    M(FROM, U32, WHOLE)                                                                            \
+    M(FROM, I32, WHOLE)                                                                            \
+    M(FROM, U64, WHOLE)                                                                            \
+    M(FROM, I64, WHOLE)                                                                            \
+    M(FROM, F16, HALF)                                                                             \
+    M(FROM, BF16, BRAIN)                                                                           \
+    M(FROM, F32, FLOAT)                                                                            \
+    M(FROM, F64, FLOAT)
+_Static_assert(TP_DTYPE_COUNT == 13, "EACH_TO lists every dtype");
+
+#define DTYPE(ENUM, name, storage, compute, kind, bytes) EACH_TO(LOOP, ENUM)
 #include "tensorplay/dtypes.def"
-
-typedef struct row_loops {
-    wide_kind kind;
-    void (*read)(int64_t, const char *, int64_t, wide *);
-    void (*write[WIDE_KINDS])(int64_t, const wide *, char *, int64_t);
-} row_loops;
-
-#define WIDE_BOOL WIDE_UINT
-static const row_loops loops[TP_DTYPE_COUNT] = {
-#define DTYPE(ENUM, name, storage, compute, kind, bytes)                                           \
-    {WIDE_##kind, read_##ENUM, {write_INT_##ENUM, write_UINT_##ENUM, write_FLOAT_##ENUM}},
+static const row_loop loops[TP_DTYPE_COUNT][TP_DTYPE_COUNT] = {
+#define DTYPE(ENUM, name, storage, compute, kind, bytes) [TP_##ENUM] = {EACH_TO(ENTRY, ENUM)},
 #include "tensorplay/dtypes.def"
 };
 
@@ -214,29 +225,32 @@ static void copy_row(int64_t count, const char *x, int64_t x_step, char *y, int6
 void tp_convert(int64_t count, tp_dtype from, const void *x, int64_t x_step, tp_dtype to, void *y,
                 int64_t y_step)
 {
-    if (from == to) {
+    if (from == to)
         copy_row(count, x, x_step, y, y_step, tp_dtype_size(from));
-        return;
-    }
-    wide block[BLOCK];
-    for (int64_t done = 0; done < count; done += BLOCK) {
-        int64_t n = count - done < BLOCK ? count - done : BLOCK;
-        loops[from].read(n, (const char *)x + done * x_step, x_step, block);
-        loops[to].write[loops[from].kind](n, block, (char *)y + done * y_step, y_step);
-    }
+    else
+        loops[from][to](count, x, x_step, y, y_step);
+}
+
+/* Which member of a tp_value a dtype uses, as the dtype of that member. */
+static tp_dtype member_of(tp_dtype dtype)
+{
+    tp_dtype_kind kind = tp_dtype_kind_of(dtype);
+    if (kind == TP_DTYPE_FLOAT) return TP_F64;
+    return kind == TP_DTYPE_INT ? TP_I64 : TP_U64;
 }
 
 tp_value tp_value_load(tp_dtype dtype, const void *at)
 {
-    wide w;
-    loops[dtype].read(1, at, 0, &w);
-    if (loops[dtype].kind == WIDE_FLOAT) return (tp_value){.f = w.f};
-    return (tp_value){.i = w.i};
+    tp_value value = {0};
+    tp_dtype member = member_of(dtype);
+    char *to = member == TP_F64 ? (char *)&value.f : (char *)&value.i;
+    loops[dtype][member](1, at, 0, to, 0);
+    return value;
 }
 
 void tp_value_store(tp_dtype dtype, void *at, tp_dtype from, tp_value value)
 {
-    wide w = {.i = value.i};
-    if (loops[from].kind == WIDE_FLOAT) w.f = value.f;
-    loops[dtype].write[loops[from].kind](1, &w, at, 0);
+    tp_dtype member = member_of(from);
+    const char *x = member == TP_F64 ? (const char *)&value.f : (const char *)&value.i;
+    loops[member][dtype](1, x, 0, at, 0);
 }

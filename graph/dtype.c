@@ -67,7 +67,7 @@ const char *tp_reason_meaning(tp_reason reason)
 /* ---- Promotion ------------------------------------------------------------------------ */
 
 /* The smallest type that holds both, by the rules of docs/SEMANTICS.md; no_type where none
- * does. Symmetric and associative (tests/unit/test_dtype.c). */
+ * does. Symmetric and associative (tests/unit/test_types.c). */
 enum { no_type = 255 };
 
 bool tp_dtype_promote(tp_dtype a, tp_dtype b, tp_dtype *result)

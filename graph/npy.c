@@ -1,16 +1,20 @@
 /* .npy files: a strict reader and a writer. The header is checked against the file's size
- * before anything is allocated for data; every refusal is one sentence. Format: NEP 1. */
+ * before anything is allocated for data; every refusal is one sentence. A file is written under
+ * another name and renamed: whole or not there. Format: NEP 1. */
 #include "infer.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAGIC "\x93NUMPY"
 #define MAGIC_BYTES 6
 #define LARGEST_HEADER_BYTES (64 * 1024)
+/* Of a longer path, sentences show the end: the reason has to fit too. */
+#define SHOWN_PATH 200
 
 /* NumPy's code of a dtype; bf16 has none. */
 static const struct code {
@@ -35,13 +39,19 @@ typedef struct header {
 
 typedef struct reader {
     tp_graph *graph;
-    const char *path;
+    const char *path; /* as sentences show it */
     FILE *file;
     int64_t file_bytes;
     const char *at; /* in the header's text */
 } reader;
 
 #define REFUSE(r, ...) tp_graph_fail((r)->graph, TP_E_FORMAT, "load_npy", -1, __VA_ARGS__)
+
+static const char *shown(const char *path)
+{
+    size_t length = strlen(path);
+    return length > SHOWN_PATH ? path + length - SHOWN_PATH : path;
+}
 
 /* ---- The header's dictionary ------------------------------------------------------------ */
 
@@ -53,7 +63,7 @@ static bool skip(reader *r, char c)
     return true;
 }
 
-/* A string in single or double quotes, without escapes. */
+/* A string of printable ASCII in single or double quotes, without escapes. */
 static tp_status string(reader *r, char *to, size_t size)
 {
     char quote = skip(r, '\'') ? '\'' : skip(r, '"') ? '"' : 0;
@@ -61,6 +71,9 @@ static tp_status string(reader *r, char *to, size_t size)
     if (!quote) return REFUSE(r, "%s: the header has no string where one must be", r->path);
     for (; *r->at && *r->at != quote; r->at++) {
         if (n + 1 == size) return REFUSE(r, "%s: a string in the header is too long", r->path);
+        if (*r->at < ' ' || *r->at > '~')
+            return REFUSE(r, "%s: a string in the header has a byte that is not printable",
+                          r->path);
         to[n++] = *r->at;
     }
     if (!*r->at) return REFUSE(r, "%s: a string in the header has no end", r->path);
@@ -84,6 +97,9 @@ static tp_status descr(reader *r, header *h)
         h->swapped = bytes > 1 && code[0] == (host_is_little ? '>' : '<');
         return TP_OK;
     }
+    if (kind == 'V' && bytes == 2)
+        return REFUSE(r, "%s: dtype '%s' names no type (bf16 is written so): store it as f32",
+                      r->path, code);
     return REFUSE(r, "%s: dtype '%s' has no counterpart here", r->path, code);
 }
 
@@ -108,7 +124,8 @@ static tp_status size(reader *r, int64_t *value)
                !__builtin_add_overflow(n, *r->at - '0', &n);
     }
     int length = (int)(r->at - digits);
-    if (length == 0) return REFUSE(r, "%s: a size in shape is no natural number", r->path);
+    if (length == 0 || (length > 1 && *digits == '0'))
+        return REFUSE(r, "%s: a size in shape is no natural number", r->path);
     if (!fits)
         return REFUSE(r, "%s: dimension %.*s does not fit in 63 bits", r->path,
                       length > 40 ? 40 : length, digits);
@@ -239,7 +256,6 @@ static void swap_bytes(char *data, int64_t count, int64_t bytes)
 static tp_status load(reader *r, tp_tensor **x)
 {
     header h = {0};
-    tp_view view;
     TRY(read_header(r, &h));
     /* Fortran order is the reversed shape in C order, seen transposed. */
     int64_t stored[TP_MAX_RANK], axes[TP_MAX_RANK];
@@ -247,9 +263,10 @@ static tp_status load(reader *r, tp_tensor **x)
         axes[d] = h.ndim - 1 - d;
         stored[d] = h.shape[h.fortran ? h.ndim - 1 - d : d];
     }
-    TRY(tp_infer_shape(r->graph, "load_npy", h.dtype, h.ndim, stored, &view));
-    int64_t size_bytes = (int64_t)tp_dtype_size(h.dtype), count = tp_view_numel(&view),
-            wanted = count * size_bytes;
+    tp_view view = tp_view_row_major(h.ndim, stored);
+    int64_t size_bytes = (int64_t)tp_dtype_size(h.dtype), count = tp_view_numel(&view), wanted;
+    if (count < 0 || __builtin_mul_overflow(count, size_bytes, &wanted))
+        return REFUSE(r, "%s: the data needs more than 2^63-1 bytes", r->path);
     if (wanted > r->file_bytes - h.data_at) {
         return REFUSE(r, "%s: the data needs %lld bytes, the file has %lld left", r->path,
                       (long long)wanted, (long long)(r->file_bytes - h.data_at));
@@ -269,18 +286,31 @@ static tp_status load(reader *r, tp_tensor **x)
     return *x ? TP_OK : r->graph->error.status;
 }
 
+/* Opens a regular file and takes its size; a pipe has none, and opening one may wait for ever. */
+static tp_status open_file(reader *r, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return tp_graph_fail(r->graph, TP_E_FILE, "load_npy", -1, "%s: this is no regular file",
+                             r->path);
+    r->file = fopen(path, "rb");
+    bool sized = r->file && fseeko(r->file, 0, SEEK_END) == 0 &&
+                 (r->file_bytes = ftello(r->file)) >= 0 && fseeko(r->file, 0, SEEK_SET) == 0;
+    if (sized) return TP_OK;
+    return tp_graph_fail(r->graph, TP_E_FILE, "load_npy", -1, "%s: cannot open: %s", r->path,
+                         strerror(errno));
+}
+
 tp_tensor *tp_load_npy(tp_graph *graph, const char *path)
 {
-    if (!graph || !path) return NULL;
-    reader r = {.graph = graph, .path = path, .file = fopen(path, "rb")};
+    if (!graph) return NULL;
+    if (!path) {
+        tp_graph_fail(graph, TP_E_ARGUMENT, "load_npy", -1, "path is NULL");
+        return NULL;
+    }
+    reader r = {.graph = graph, .path = shown(path)};
     tp_tensor *x = NULL;
-    bool sized = r.file && fseeko(r.file, 0, SEEK_END) == 0 &&
-                 (r.file_bytes = ftello(r.file)) >= 0 && fseeko(r.file, 0, SEEK_SET) == 0;
-    if (!sized)
-        tp_graph_fail(graph, TP_E_FILE, "load_npy", -1, "%s: cannot open: %s", path,
-                      strerror(errno));
-    else
-        load(&r, &x);
+    if (open_file(&r, path) == TP_OK) load(&r, &x);
     if (r.file) fclose(r.file);
     return x;
 }
@@ -312,40 +342,70 @@ static int make_header(const tp_tensor *x, const struct code *code, char *text, 
     return used;
 }
 
-static bool write_file(const char *path, const char *head, int head_bytes, const void *data,
-                       size_t data_bytes)
+/* Creates a file beside path that was not there: neither a link somebody left nor the file of a
+ * thread that saves to the same path is written to. name gets its name, "" if there is none. */
+static FILE *create_temporary(const char *path, char *name, size_t size)
 {
-    FILE *file = fopen(path, "wb");
-    if (!file) return false;
-    bool written = fwrite(head, 1, (size_t)head_bytes, file) == (size_t)head_bytes &&
-                   fwrite(data, 1, data_bytes, file) == data_bytes;
-    return fclose(file) == 0 && written;
+    static int serial; /* atomic */
+    for (int tries = 0; tries < 100; tries++) {
+        int used = snprintf(name, size, "%s.%ld-%d.tmp", path, (long)getpid(),
+                            __atomic_fetch_add(&serial, 1, __ATOMIC_RELAXED));
+        if (used < 0 || (size_t)used >= size) {
+            errno = ENAMETOOLONG;
+            break;
+        }
+        FILE *file = fopen(name, "wbx");
+        if (file) return file;
+        if (errno != EEXIST) break;
+    }
+    name[0] = 0;
+    return NULL;
 }
 
-static tp_status save(tp_tensor *x, const char *path, const struct code *code,
-                      const char *temporary)
+/* Writes and closes; errno says what went wrong. */
+static bool write_file(FILE *file, const char *head, int head_bytes, const void *data,
+                       size_t data_bytes)
+{
+    bool written = fwrite(head, 1, (size_t)head_bytes, file) == (size_t)head_bytes &&
+                   fwrite(data, 1, data_bytes, file) == data_bytes;
+    int error = errno;
+    bool closed = fclose(file) == 0;
+    if (!written) errno = error;
+    return written && closed;
+}
+
+static tp_status write_whole(tp_tensor *x, const char *path, const struct code *code,
+                             const void *data, size_t bytes)
+{
+    char head[1024], temporary[4096];
+    int head_bytes = make_header(x, code, head, sizeof head);
+    FILE *file = create_temporary(path, temporary, sizeof temporary);
+    if (file && write_file(file, head, head_bytes, data, bytes) && rename(temporary, path) == 0)
+        return TP_OK;
+    tp_status status = tp_graph_fail(x->graph, TP_E_FILE, "save_npy", -1, "%s: cannot write: %s",
+                                     shown(path), strerror(errno));
+    if (file) remove(temporary);
+    return status;
+}
+
+/* A copy of x's result in C order, bools as 0 and 1: NumPy takes other bytes for neither. */
+static tp_status write_copy(tp_tensor *x, const char *path, const struct code *code, size_t bytes)
 {
     tp_context *context = x->graph->context;
-    char head[1024];
-    int head_bytes = make_header(x, code, head, sizeof head);
-    size_t bytes = (size_t)tp_numel(x) * (size_t)code->bytes;
-    void *data = tp_context_alloc(context, bytes);
+    char *data = tp_context_alloc(context, bytes);
     if (!data) return tp_graph_fail_nomem(x->graph, "save_npy");
     tp_status status = tp_read(x, data, bytes);
-    bool written = status == TP_OK && write_file(temporary, head, head_bytes, data, bytes) &&
-                   rename(temporary, path) == 0;
-    if (status == TP_OK && !written) {
-        status = tp_graph_fail(x->graph, TP_E_FILE, "save_npy", -1, "%s: cannot write: %s", path,
-                               strerror(errno));
-        remove(temporary);
-    }
+    for (size_t i = 0; status == TP_OK && x->dtype == TP_BOOL && i < bytes; i++)
+        data[i] = data[i] != 0;
+    if (status == TP_OK) status = write_whole(x, path, code, data, bytes);
     tp_context_free(context, data, bytes);
     return status;
 }
 
 tp_status tp_save_npy(tp_tensor *x, const char *path)
 {
-    if (!x || !path) return TP_E_ARGUMENT;
+    if (!x) return TP_E_ARGUMENT;
+    if (!path) return tp_graph_fail(x->graph, TP_E_ARGUMENT, "save_npy", -1, "path is NULL");
     const struct code *code = NULL;
     for (size_t i = 0; i < CODES; i++) {
         if (codes[i].dtype == x->dtype) code = &codes[i];
@@ -354,9 +414,10 @@ tp_status tp_save_npy(tp_tensor *x, const char *path)
         return tp_graph_fail(x->graph, TP_E_DTYPE, "save_npy", -1,
                              "%s has no .npy code: cast to f32 first",
                              tp_dtype_name((tp_dtype)x->dtype));
-    char temporary[4096];
-    int used = snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    if (used >= (int)sizeof temporary)
-        return tp_graph_fail(x->graph, TP_E_FILE, "save_npy", -1, "the path is too long");
-    return save(x, path, code, temporary);
+    const void *data = tp_data(x);
+    if (x->state != TP_EVALUATED) return x->graph->error.status; /* tp_data recorded it */
+    size_t bytes = (size_t)tp_numel(x) * (size_t)code->bytes;
+    tp_view result = tp_result_view(x);
+    bool as_it_lies = bytes == 0 || (tp_view_is_contiguous(&result) && x->dtype != TP_BOOL);
+    return as_it_lies ? write_whole(x, path, code, data, bytes) : write_copy(x, path, code, bytes);
 }
