@@ -1,8 +1,9 @@
 /* Elementwise steps: "copy" for plain copies, "fused" for everything.
  *
  * A step is cut into tiles of rows x n elements over the two innermost dims of its nest. Short
- * rows share a tile; long rows are cut. Where an operand is strided along the rows, tiles walk
- * down the columns so that a cache line is used up before it is evicted. */
+ * rows share a tile; long rows are cut. Where an operand runs fastest along another dim, that dim
+ * becomes the tile's rows, and tiles are nearly square: they are transposed in registers, and a
+ * cache line is used up at once. */
 #include "kernels.h"
 #include "nest.h"
 #include "threads.h"
@@ -11,6 +12,8 @@
 
 /* Tiles that a thread takes at least. */
 #define TILES_PER_THREAD 32
+/* Rows of a tile when an operand runs along the rows' other dim: a cache line of it. */
+#define TRANSPOSED_ROWS 16
 
 typedef struct job {
     tp_nest nest;
@@ -18,34 +21,24 @@ typedef struct job {
     const tp_cpu_loops *loops;
     tp_context *context;
     uint8_t out_dtype;
-    int outer;       /* dims outside the rows */
     int64_t rows, n; /* sizes of the two inner dims */
     int64_t tile_rows, tile_n, row_tiles, n_tiles;
     int failed; /* a thread ran out of memory */
 } job;
 
-static tp_rows rows_at(const job *j, int operand, int64_t outer, int64_t row, int64_t i)
-{
-    const tp_nest *nest = &j->nest;
-    int inner = nest->ndim - 1;
-    int64_t row_stride = inner > 0 ? nest->stride[operand][inner - 1] : 0,
-            stride = nest->stride[operand][inner];
-    char *at = nest->base[operand] + tp_nest_offset(nest, operand, j->outer, outer) +
-               row * row_stride + i * stride;
-    return (tp_rows){at, row_stride, stride};
-}
-
 static void run_tile(const job *j, int64_t number, char *scratch)
 {
-    int64_t row_tile = number % j->row_tiles, n_tile = number / j->row_tiles % j->n_tiles,
+    int64_t n_tile = number % j->n_tiles, row_tile = number / j->n_tiles % j->row_tiles,
             outer = number / j->row_tiles / j->n_tiles;
     int64_t row = row_tile * j->tile_rows, i = n_tile * j->tile_n;
     int64_t rows = j->rows - row < j->tile_rows ? j->rows - row : j->tile_rows;
     int64_t n = j->n - i < j->tile_n ? j->n - i : j->tile_n;
     tp_rows loads[TP_PROGRAM_LOADS];
-    for (int k = 1; k < j->nest.operands; k++) loads[k - 1] = rows_at(j, k, outer, row, i);
-    const char *y = tp_tile_run(&j->tile, rows, n, loads, NULL, scratch);
-    tp_rows out = rows_at(j, 0, outer, row, i);
+    for (int k = 1; k < j->nest.operands; k++)
+        loads[k - 1] = tp_nest_rows(&j->nest, k, outer, row, i);
+    tp_rows out = tp_nest_rows(&j->nest, 0, outer, row, i);
+    char *into = tp_tile_into(j->loops, j->out_dtype, rows, n, &out);
+    const char *y = tp_tile_run(&j->tile, rows, n, loads, NULL, into, scratch);
     tp_tile_store(j->loops, j->out_dtype, rows, n, y, &out, scratch);
 }
 
@@ -63,15 +56,15 @@ static void run_tiles(void *arg, int64_t begin, int64_t end)
     tp_context_free(j->context, scratch, bytes);
 }
 
-static void cut_tiles(job *j)
+static void cut_tiles(job *j, bool transposed)
 {
     const tp_nest *nest = &j->nest;
     int inner = nest->ndim - 1;
     j->n = nest->shape[inner];
     j->rows = inner > 0 ? nest->shape[inner - 1] : 1;
-    j->outer = inner > 0 ? inner - 1 : 0;
-    j->tile_n = j->n < TP_TILE ? j->n : TP_TILE;
-    j->tile_rows = j->tile_n < TP_TILE ? TP_TILE / j->tile_n : 1;
+    int64_t most = transposed ? TP_TILE / TRANSPOSED_ROWS : TP_TILE;
+    j->tile_n = j->n < most ? j->n : most;
+    j->tile_rows = TP_TILE / j->tile_n;
     if (j->tile_rows > j->rows) j->tile_rows = j->rows;
     j->row_tiles = (j->rows + j->tile_rows - 1) / j->tile_rows;
     j->n_tiles = (j->n + j->tile_n - 1) / j->tile_n;
@@ -90,9 +83,12 @@ static tp_status run_fused(const tp_step *step, tp_run *run)
     j->failed = 0;
     tp_nest_make(&j->nest, step, run, 0, step->prologue.load_count, UINT32_MAX, true);
     tp_tile_prepare(&j->tile, &step->prologue, dtype);
-    cut_tiles(j);
+    bool transposed = false;
+    for (int k = 1; k < j->nest.operands && !transposed; k++)
+        transposed = tp_nest_bring_in(&j->nest, k);
+    cut_tiles(j, transposed);
     int64_t outer = 1;
-    for (int d = 0; d < j->outer; d++) outer *= j->nest.shape[d];
+    for (int d = 0; d < j->nest.ndim - 2; d++) outer *= j->nest.shape[d];
     tp_parallel_for(run->threads, outer * j->row_tiles * j->n_tiles, TILES_PER_THREAD, run_tiles,
                     j);
     tp_status status = j->failed ? TP_E_NOMEM : TP_OK;
@@ -102,14 +98,19 @@ static tp_status run_fused(const tp_step *step, tp_run *run)
 
 /* ---- Copies ------------------------------------------------------------------------- */
 
-/* Side of a block in a transposing copy: its lines of source and result stay in the cache. */
+/* Bytes of a long row that one unit copies; rows of a unit otherwise; rows and elements of a block
+ * in a transposing copy: its lines of source and result stay in the cache. */
+#define PIECE_BYTES 262144
+#define UNIT_ROWS 64
 #define BLOCK 32
 
 typedef struct copy_job {
     tp_nest nest;
-    int64_t size;    /* bytes of an element */
-    int64_t rows, n; /* the two inner dims: rows runs along the source if it transposes */
-    int64_t row_blocks;
+    int64_t size;             /* bytes of an element */
+    int64_t rows, n;          /* the two inner dims: rows runs along the source if it transposes */
+    int64_t unit_rows, piece; /* of a unit: rows, elements of a row */
+    int64_t row_units, pieces;
+    const tp_cpu_loops *loops;
 } copy_job;
 
 static tp_reason refuse_copy(const tp_step *step)
@@ -126,19 +127,19 @@ static tp_reason refuse_copy(const tp_step *step)
     {                                                                                              \
         type block[BLOCK][BLOCK + 1];                                                              \
         for (int64_t i = 0; i < n; i++) {                                                          \
-            const char *line = from + i * from_step;                                               \
+            const char *line = from->at + i * from->stride;                                        \
             for (int64_t r = 0; r < rows; r++)                                                     \
-                memcpy(&block[i][r], line + r * from_row, sizeof(type));                           \
+                memcpy(&block[i][r], line + r * from->row_stride, sizeof(type));                   \
         }                                                                                          \
         for (int64_t r = 0; r < rows; r++) {                                                       \
-            char *line = to + r * to_row;                                                          \
+            char *line = to->at + r * to->row_stride;                                              \
             for (int64_t i = 0; i < n; i++)                                                        \
-                memcpy(line + i * to_step, &block[i][r], sizeof(type));                            \
+                memcpy(line + i * to->stride, &block[i][r], sizeof(type));                         \
         }                                                                                          \
     }
 
-static void copy_block(int64_t rows, int64_t n, int64_t size, const char *from, int64_t from_row,
-                       int64_t from_step, char *to, int64_t to_row, int64_t to_step)
+static void copy_block(int64_t rows, int64_t n, int64_t size, const tp_rows *from,
+                       const tp_rows *to)
 {
     switch (size) {
     case 1:
@@ -155,52 +156,50 @@ static void copy_block(int64_t rows, int64_t n, int64_t size, const char *from, 
     }
 }
 
-static void copy_rows(void *arg, int64_t begin, int64_t end)
+static tp_rows block_at(const tp_rows *rows, int64_t row, int64_t i)
 {
-    const copy_job *j = arg;
-    const tp_nest *nest = &j->nest;
-    int inner = nest->ndim - 1;
-    int64_t to_row = inner ? nest->stride[0][inner - 1] : 0, to_step = nest->stride[0][inner];
-    int64_t from_row = inner ? nest->stride[1][inner - 1] : 0, from_step = nest->stride[1][inner];
-    for (int64_t b = begin; b < end; b++) {
-        int64_t outer = b / j->row_blocks, row = b % j->row_blocks * BLOCK;
-        int64_t rows = j->rows - row < BLOCK ? j->rows - row : BLOCK;
-        char *to = nest->base[0] + tp_nest_offset(nest, 0, inner > 0 ? inner - 1 : 0, outer) +
-                   row * to_row;
-        const char *from = nest->base[1] +
-                           tp_nest_offset(nest, 1, inner > 0 ? inner - 1 : 0, outer) +
-                           row * from_row;
-        if (to_step == j->size && from_step == j->size) {
-            for (int64_t r = 0; r < rows; r++)
-                memcpy(to + r * to_row, from + r * from_row, (size_t)(j->n * j->size));
-            continue;
-        }
-        for (int64_t i = 0; i < j->n; i += BLOCK) {
-            int64_t n = j->n - i < BLOCK ? j->n - i : BLOCK;
-            copy_block(rows, n, j->size, from + i * from_step, from_row, from_step,
-                       to + i * to_step, to_row, to_step);
+    return (tp_rows){rows->at + row * rows->row_stride + i * rows->stride, rows->row_stride,
+                     rows->stride};
+}
+
+static void copy_blocks(int64_t rows, int64_t n, int64_t size, const tp_rows *from,
+                        const tp_rows *to)
+{
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        for (int64_t r = 0; r < rows; r += BLOCK) {
+            tp_rows x = block_at(from, r, i), y = block_at(to, r, i);
+            copy_block(rows - r < BLOCK ? rows - r : BLOCK, n - i < BLOCK ? n - i : BLOCK, size, &x,
+                       &y);
         }
     }
 }
 
-/* Brings the dim along which the source runs fastest next to the innermost. */
-static void bring_source_in(tp_nest *nest)
+static void copy_rows(const copy_job *j, int64_t rows, int64_t n, const tp_rows *from,
+                      const tp_rows *to)
 {
-    int best = nest->ndim - 1;
-    for (int d = 0; d < nest->ndim - 1; d++) {
-        int64_t s = nest->stride[1][d] < 0 ? -nest->stride[1][d] : nest->stride[1][d];
-        int64_t b = nest->stride[1][best] < 0 ? -nest->stride[1][best] : nest->stride[1][best];
-        if (s && s < b) best = d;
-    }
-    for (int d = best; d < nest->ndim - 2; d++) {
-        for (int k = 0; k < 2; k++) {
-            int64_t stride = nest->stride[k][d];
-            nest->stride[k][d] = nest->stride[k][d + 1];
-            nest->stride[k][d + 1] = stride;
-        }
-        int64_t size = nest->shape[d];
-        nest->shape[d] = nest->shape[d + 1];
-        nest->shape[d + 1] = size;
+    int64_t size = j->size;
+    if (to->stride == size && from->stride == size) {
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(to->at + r * to->row_stride, from->at + r * from->row_stride,
+                   (size_t)(n * size));
+    } else if (to->stride == size && from->row_stride == size && rows > 1) {
+        j->loops->transpose[size == 8 ? 3 : size / 2](rows, n, from->at, from->stride, to->at,
+                                                      to->row_stride);
+    } else
+        copy_blocks(rows, n, size, from, to);
+}
+
+static void copy_units(void *arg, int64_t begin, int64_t end)
+{
+    const copy_job *j = arg;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t i = u % j->pieces * j->piece, row = u / j->pieces % j->row_units * j->unit_rows,
+                outer = u / j->pieces / j->row_units;
+        int64_t rows = j->rows - row < j->unit_rows ? j->rows - row : j->unit_rows,
+                n = j->n - i < j->piece ? j->n - i : j->piece;
+        tp_rows side[2];
+        for (int k = 0; k < 2; k++) side[k] = tp_nest_rows(&j->nest, k, outer, row, i);
+        copy_rows(j, rows, n, &side[1], &side[0]);
     }
 }
 
@@ -211,15 +210,21 @@ static tp_status run_copy(const tp_step *step, tp_run *run)
     copy_job *j = tp_context_alloc(run->context, sizeof *j);
     if (!j) return TP_E_NOMEM;
     tp_nest_make(&j->nest, step, run, 0, 1, UINT32_MAX, true);
-    bring_source_in(&j->nest);
+    tp_nest_bring_in(&j->nest, 1);
     int inner = j->nest.ndim - 1;
+    j->loops = tp_cpu_loops_get();
     j->size = (int64_t)tp_dtype_size((tp_dtype)step->out.dtype);
     j->n = j->nest.shape[inner];
     j->rows = inner > 0 ? j->nest.shape[inner - 1] : 1;
-    j->row_blocks = (j->rows + BLOCK - 1) / BLOCK;
+    bool dense = j->nest.stride[0][inner] == j->size && j->nest.stride[1][inner] == j->size;
+    j->piece = dense || j->rows == 1 ? PIECE_BYTES / j->size : j->n;
+    j->unit_rows = j->n > j->piece ? 1 : j->n * UNIT_ROWS < 8192 ? 8192 / j->n : UNIT_ROWS;
+    j->pieces = (j->n + j->piece - 1) / j->piece;
+    j->row_units = (j->rows + j->unit_rows - 1) / j->unit_rows;
     for (int d = 0; d < inner - 1; d++) outer *= j->nest.shape[d];
-    int64_t units = outer * j->row_blocks, grain = units * 16384 / numel + 1;
-    tp_parallel_for(run->threads, units, grain, copy_rows, j);
+    int64_t units = outer * j->row_units * j->pieces,
+            grain = numel > 16384 ? units / (numel / 16384) + 1 : units;
+    tp_parallel_for(run->threads, units, grain, copy_units, j);
     tp_context_free(run->context, j, sizeof *j);
     return TP_OK;
 }

@@ -145,117 +145,16 @@ INT_TYPES(SATURATING_CAST, f64, F64, double)
     }
 NUM_TYPES(TRUTH_CAST, unused)
 
-/* ---- f16 and bf16 ------------------------------------------------------------------------ */
+/* ---- The other rows --------------------------------------------------------------------- */
 
-/* The formulas of convert.c, here inlined so that they vectorise. */
-static inline float half_to_float(uint16_t h)
+static void load_bool(int64_t n, const void *pa, const void *pb, const void *pc, void *py)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000U) << 16, magnitude = h & 0x7FFFU;
-    float finite = float_of(magnitude << 13) * 0x1p112F;
-    uint32_t bits = magnitude >= 0x7C00U ? 0x7F800000U | magnitude << 13 : bits_of(finite);
-    return float_of(bits | sign);
+    truth_u8(n, pa, pb, pc, py); /* any byte but 0 is true */
 }
 
-static inline uint16_t float_to_half(float x)
-{
-    uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000U, magnitude = bits & 0x7FFFFFFFU;
-    uint32_t rebased = magnitude - ((127U - 15U) << 23);
-    uint32_t normal = (rebased + 0xFFFU + (rebased >> 13 & 1U)) >> 13;
-    uint32_t subnormal = bits_of(float_of(magnitude) + 0.5F) - 0x3F000000U;
-    uint32_t h = magnitude < 0x38800000U ? subnormal : normal;
-    h = magnitude >= 0x47800000U ? 0x7C00U : h;
-    h = magnitude > 0x7F800000U ? (0x7E00U | (magnitude >> 13 & 0x3FFU)) : h;
-    return (uint16_t)(h | sign);
-}
-
-static inline float brain_to_float(uint16_t h)
-{
-    return float_of((uint32_t)h << 16);
-}
-
-static inline uint16_t float_to_brain(float x)
-{
-    uint32_t bits = bits_of(x);
-    uint32_t rounded = bits + 0x7FFFU + (bits >> 16 & 1U);
-    return (uint16_t)((bits & 0x7FFFFFFFU) > 0x7F800000U ? (bits >> 16 | 0x40U) : rounded >> 16);
-}
-
-#define ROW(name, F, T, expression)                                                                \
-    static void name(int64_t n, const void *pa, const void *pb, const void *pc, void *py)          \
-    {                                                                                              \
-        const F *x = pa;                                                                           \
-        T *y = py;                                                                                 \
-        (void)pb, (void)pc;                                                                        \
-        EACH y[i] = (expression);                                                                  \
-    }
-ROW(load_bool, uint8_t, uint8_t, x[i] != 0)
-ROW(load_f16, uint16_t, float, half_to_float(x[i]))
-ROW(load_bf16, uint16_t, float, brain_to_float(x[i]))
-ROW(store_f16, float, uint16_t, float_to_half(x[i]))
-ROW(store_bf16, float, uint16_t, float_to_brain(x[i]))
-ROW(round_f16, float, float, half_to_float(float_to_half(x[i])))
-ROW(round_bf16, float, float, brain_to_float(float_to_brain(x[i])))
-
-/* ---- Reductions ----------------------------------------------------------------------------- */
-
-#define SUM(dt, T)                                                                                 \
-    static void sum_##dt(int64_t n, const T *x, T *lane)                                           \
-    {                                                                                              \
-        T acc[TP_LANES];                                                                           \
-        for (int j = 0; j < TP_LANES; j++) acc[j] = lane[j];                                       \
-        int64_t i = 0;                                                                             \
-        for (; i + TP_LANES <= n; i += TP_LANES) {                                                 \
-            for (int j = 0; j < TP_LANES; j++) acc[j] += x[i + j];                                 \
-        }                                                                                          \
-        for (int j = 0; i < n; i++, j++) acc[j] += x[i];                                           \
-        for (int j = 0; j < TP_LANES; j++) lane[j] = acc[j];                                       \
-    }
-SUM(f32, float)
-SUM(f64, double)
-
-#define ACCUMULATE(DT, dt, T, unused)                                                              \
-    static void accumulate_##dt(int64_t n, const void *pa, const void *pb, const void *pc,         \
-                                void *py)                                                          \
-    {                                                                                              \
-        const T *x = pa;                                                                           \
-        T *y = py;                                                                                 \
-        (void)pb, (void)pc;                                                                        \
-        EACH y[i] = (T)(y[i] + x[i]);                                                              \
-    }
-NUM_TYPES(ACCUMULATE, unused)
-
-static float max_f32(int64_t n, const float *x)
-{
-    float lane[TP_LANES], max = x[0];
-    for (int j = 0; j < TP_LANES; j++) lane[j] = x[0];
-    int64_t i = 0;
-    for (; i + TP_LANES <= n; i += TP_LANES) {
-        for (int j = 0; j < TP_LANES; j++) lane[j] = m_max_f32(x[i + j], lane[j]);
-    }
-    for (; i < n; i++) lane[0] = m_max_f32(lane[0], x[i]);
-    for (int j = 0; j < TP_LANES; j++) max = m_max_f32(max, lane[j]);
-    return max;
-}
-
-static void exp_f32_row(int64_t n, const float *x, float max, float *y)
-{
-    EACH y[i] = m_exp_f32(x[i] - max);
-}
-
-static void div_f32_row(int64_t n, float *x, float by)
-{
-    EACH x[i] = x[i] / by;
-}
-
-static void norm_f32_row(int64_t n, float *x, float mean, float by)
-{
-    EACH x[i] = (x[i] - mean) / by;
-}
-
-static void square_f32_row(int64_t n, const float *x, float mean, float *y)
-{
-    EACH y[i] = (x[i] - mean) * (x[i] - mean);
-}
+#include "loops_half.h"
+#include "loops_rows.h"
+#include "loops_transpose.h"
 
 /* ---- Matrix product -------------------------------------------------------------------------- */
 
@@ -308,7 +207,7 @@ GEMM(u64, uint64_t)
 #define ENTRY(DT, dt, T, ENUM, name) [TP_OP_##ENUM][TP_##DT] = name##_##dt,
 #define CAST_ENTRY(DT, dt, T, from, FROM) [TP_##FROM][TP_##DT] = cast_##from##_##dt,
 #define TRUTH_ENTRY(DT, dt, T, unused) [TP_##DT][TP_BOOL] = truth_##dt,
-#define ACCUMULATE_ENTRY(DT, dt, T, unused) [TP_##DT] = accumulate_##dt,
+#define ROW_ENTRY(DT, dt, T, row) [TP_##DT] = row##_##dt,
 extern const tp_cpu_loops PASTE(tp_cpu_loops_, TP_ISA);
 const tp_cpu_loops PASTE(tp_cpu_loops_, TP_ISA) = {
     .name = STRING(TP_ISA),
@@ -332,8 +231,11 @@ const tp_cpu_loops PASTE(tp_cpu_loops_, TP_ISA) = {
     .round = {[TP_F16] = round_f16, [TP_BF16] = round_bf16},
     .sum_f32 = sum_f32,
     .sum_f64 = sum_f64,
-    .accumulate = {NUM_TYPES(ACCUMULATE_ENTRY, unused)},
-    .max_f32 = max_f32,
+    .accumulate = {NUM_TYPES(ROW_ENTRY, accumulate)},
+    .best = {{NUM_TYPES(ROW_ENTRY, best_max)}, {NUM_TYPES(ROW_ENTRY, best_min)}},
+    .find = {NUM_TYPES(ROW_ENTRY, find)},
+    .replace = {{NUM_TYPES(ROW_ENTRY, replace_max)}, {NUM_TYPES(ROW_ENTRY, replace_min)}},
+    .transpose = {transpose_1, transpose_2, transpose_4, transpose_8},
     .exp_f32 = exp_f32_row,
     .div_f32 = div_f32_row,
     .norm_f32 = norm_f32_row,

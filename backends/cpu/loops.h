@@ -34,8 +34,17 @@ typedef struct tp_cpu_loops {
     void (*sum_f64)(int64_t n, const double *x, double *lane);
     /* y[i] += x[i] */
     tp_loop accumulate[TP_DTYPE_COUNT];
-    /* The largest of n >= 1 by the rules of maximum. */
-    float (*max_f32)(int64_t n, const float *x);
+    /* *y = the best of *y and n elements of x, by the rules of maximum [0] and minimum [1]. */
+    void (*best[2][TP_DTYPE_COUNT])(int64_t n, const void *x, void *y);
+    /* The first of n elements that is equal to *best or, like it, NaN; n: none. */
+    int64_t (*find[TP_DTYPE_COUNT])(int64_t n, const void *x, const void *best);
+    /* best[i] = x[i] and index[i] = at where x[i] is larger [0] or smaller [1] or the first NaN. */
+    void (*replace[2][TP_DTYPE_COUNT])(int64_t n, const void *x, void *best, int64_t *index,
+                                       int64_t at);
+    /* to[r * to_row + i] = from[i * from_step + r], r < rows, i < n, by log2 of the element's
+     * size; steps in bytes. */
+    void (*transpose[4])(int64_t rows, int64_t n, const char *from, int64_t from_step, char *to,
+                         int64_t to_row);
     /* y[i] = e^(x[i] - max); y[i] = x[i] / by; sum of squares of (x - mean) into lanes. */
     void (*exp_f32)(int64_t n, const float *x, float max, float *y);
     void (*div_f32)(int64_t n, float *x, float by);

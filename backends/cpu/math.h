@@ -27,25 +27,44 @@ static inline uint32_t bits_of(float x)
     return bits;
 }
 
-/* e^x: x = n ln 2 + r, |r| <= ln 2 / 2; 2^n in two factors so that denormals come out right. */
-static inline float m_exp_f32(float x)
+/* e^r - 1 - r over r^2, |r| <= ln 2 / 2. */
+static inline float exp_series_f32(float r)
 {
-    float z = x < -104.0F ? -104.0F : x;
-    z = z > 89.0F ? 89.0F : z; /* NaN passes both */
-    float shifted = z * 1.44269504F + 0x1.8p23F;
-    float n = shifted - 0x1.8p23F;
-    float r = (z - n * 0x1.63p-1F) - n * -2.12194440e-4F;
     float q = 1.98412698e-4F;
     q = q * r + 1.38888889e-3F;
     q = q * r + 8.33333333e-3F;
     q = q * r + 4.16666667e-2F;
     q = q * r + 1.66666667e-1F;
-    q = q * r + 0.5F;
-    float p = r + r * r * q + 1.0F;
-    int32_t i = (int32_t)(bits_of(shifted) - 0x4B400000U);
+    return q * r + 0.5F;
+}
+
+/* x / ln 2 to the nearest integer plus 3 2^22, whose lowest bits are then that integer. */
+static inline float exp_shifted_f32(float x)
+{
+    return x * 1.44269504F + 0x1.8p23F;
+}
+
+/* x - n ln 2, the first product exact. */
+static inline float exp_reduce_f32(float x, float n)
+{
+    return (x - n * 0x1.63p-1F) - n * -2.12194440e-4F;
+}
+
+/* x 2^i, -252 <= i <= 254, in two factors so that denormals come out right. */
+static inline float scale_f32(float x, int32_t i)
+{
     int32_t half = i >> 1;
-    float y =
-        p * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(i - half + 127) << 23);
+    return x * float_of((uint32_t)(half + 127) << 23) * float_of((uint32_t)(i - half + 127) << 23);
+}
+
+/* e^x: x = i ln 2 + r. */
+static inline float m_exp_f32(float x)
+{
+    float z = x < -104.0F ? -104.0F : x;
+    z = z > 89.0F ? 89.0F : z; /* NaN passes both */
+    float shifted = exp_shifted_f32(z), r = exp_reduce_f32(z, shifted - 0x1.8p23F);
+    float p = r + r * r * exp_series_f32(r) + 1.0F;
+    float y = scale_f32(p, (int32_t)(bits_of(shifted) - 0x4B400000U));
     return x != x ? x : y;
 }
 
@@ -116,11 +135,33 @@ static inline float m_erf_f32(float x)
     return x != x ? x : copysignf(size < 1.0F ? near : far, x);
 }
 
-/* a/2 (1 + erf(a / sqrt 2)). */
+/* a/2 (1 + erf(a / sqrt 2)) without its cancellation below 0: with u = |a| it is a - u w above 0
+ * and -u w below, where w = erfc(u / sqrt 2) / 2 = e^(-u^2/2) q(t) / (u+2), t = (u-2) / (u+2). u^2
+ * is taken as the exact square of u's upper half and a rest; 2^i comes last so that denormals round
+ * once. */
 static inline float m_gelu_f32(float a)
 {
-    float y = 0.5F * a * (1.0F + m_erf_f32(a * 0.707106781F));
-    return a == -INFINITY ? -0.0F : y;
+    float size = fabsf(a), u = size > 14.7F ? 14.7F : size; /* below: w u rounds to 0 */
+    float t = (u - 2.0F) / (u + 2.0F);
+    float q = -7.7476512e-05F;
+    q = q * t + 2.90841027e-05F;
+    q = q * t + 0.000725207509F;
+    q = q * t + 0.000886264636F;
+    q = q * t - 0.00189083014F;
+    q = q * t - 0.0067524143F;
+    q = q * t - 0.00048323004F;
+    q = q * t + 0.036721725F;
+    q = q * t + 0.0287984023F;
+    q = q * t - 0.33140457F;
+    q = q * t + 0.672407993F;
+    float upper = float_of(bits_of(u) & 0xFFFFF000U);
+    float z = -0.5F * upper * upper, rest = -0.5F * (u - upper) * (u + upper);
+    float shifted = exp_shifted_f32(z + rest);
+    float r = exp_reduce_f32(z, shifted - 0x1.8p23F) + rest;
+    float w = q * (r + r * r * exp_series_f32(r) + 1.0F) / (u + 2.0F);
+    int32_t i = (int32_t)(bits_of(shifted) - 0x4B400000U);
+    float low = scale_f32(w * u, i), high = a * (1.0F - scale_f32(w, i));
+    return a > 0 ? high : copysignf(low, a);
 }
 
 static inline float m_sqrt_f32(float a)
@@ -153,7 +194,7 @@ static inline double m_erf_f64(double a)
 }
 static inline double m_gelu_f64(double a)
 {
-    double y = 0.5 * a * (1.0 + erf(a * 0.70710678118654752440));
+    double y = 0.5 * a * erfc(a * -0.70710678118654752440); /* no cancellation below 0 */
     return a == -INFINITY ? -0.0 : y;
 }
 static inline double m_sqrt_f64(double a)

@@ -94,6 +94,24 @@ void tp_nest_make(tp_nest *nest, const tp_step *step, const tp_run *run, int fir
     }
 }
 
+static int64_t magnitude(int64_t stride)
+{
+    return stride < 0 ? -stride : stride;
+}
+
+bool tp_nest_bring_in(tp_nest *nest, int operand)
+{
+    int inner = nest->ndim - 1, best = inner;
+    const int64_t *stride = nest->stride[operand];
+    if (stride[inner] == 0) return false;
+    for (int d = 0; d < inner; d++) {
+        if (stride[d] && magnitude(stride[d]) < magnitude(stride[best])) best = d;
+    }
+    if (best == inner) return false;
+    for (int d = best; d < inner - 1; d++) swap_dims(nest, d, d + 1);
+    return true;
+}
+
 int64_t tp_nest_offset(const tp_nest *nest, int operand, int dims, int64_t at)
 {
     int64_t offset = 0;
@@ -102,4 +120,15 @@ int64_t tp_nest_offset(const tp_nest *nest, int operand, int dims, int64_t at)
         at /= nest->shape[d];
     }
     return offset;
+}
+
+tp_rows tp_nest_rows(const tp_nest *nest, int operand, int64_t outer, int64_t row, int64_t i)
+{
+    int inner = nest->ndim - 1;
+    int64_t row_stride = inner > 0 ? nest->stride[operand][inner - 1] : 0,
+            stride = nest->stride[operand][inner];
+    char *at = nest->base[operand] +
+               tp_nest_offset(nest, operand, inner > 0 ? inner - 1 : 0, outer) + row * row_stride +
+               i * stride;
+    return (tp_rows){at, row_stride, stride};
 }

@@ -20,7 +20,13 @@ typedef struct tp_nest {
  * order. Negative strides of out are turned round. */
 void tp_nest_make(tp_nest *nest, const tp_step *step, const tp_run *run, int first, int loads,
                   uint32_t mask, bool sort);
+/* If an operand runs fastest along another dim than the innermost (a transposed one), moves that
+ * dim next to the innermost and gives true. The order of the elements must not matter. */
+bool tp_nest_bring_in(tp_nest *nest, int operand);
 /* Byte offset of an operand at row-major position `at` of the outer `dims` dims. */
 int64_t tp_nest_offset(const tp_nest *nest, int operand, int dims, int64_t at);
+/* An operand's rows over the two innermost dims, from element (row, i) of them on, at row-major
+ * position `outer` of the other dims. */
+tp_rows tp_nest_rows(const tp_nest *nest, int operand, int64_t outer, int64_t row, int64_t i);
 
 #endif

@@ -74,45 +74,87 @@ uint8_t tp_tile_result_dtype(const tp_tile_program *t)
     return t->dtype[t->program->result];
 }
 
-/* Packs rows x n elements of size bytes. */
-static void pack(int64_t rows, int64_t n, size_t size, const tp_rows *from, char *to)
+/* Of an element's size: 1, 2, 4 or 8. */
+static int log2_of(int64_t size)
 {
-    for (int64_t r = 0; r < rows; r++, to += n * (int64_t)size) {
-        const char *at = from->at + r * from->row_stride;
-        if (from->stride == (int64_t)size) {
-            memcpy(to, at, (size_t)n * size);
-            continue;
-        }
-        int64_t step = from->stride;
-        switch (size) {
-        case 1:
-            for (int64_t i = 0; i < n; i++) to[i] = at[i * step];
-            break;
-        case 2:
-            for (int64_t i = 0; i < n; i++) memcpy(to + 2 * i, at + i * step, 2);
-            break;
-        case 4:
-            for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, at + i * step, 4);
-            break;
-        default:
-            for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i, at + i * step, 8);
-        }
+    return size == 8 ? 3 : (int)(size / 2);
+}
+
+/* One row of elements whose step is not their size. */
+static void pack_row(int64_t n, size_t size, const char *at, int64_t step, char *to,
+                     int64_t to_step)
+{
+    switch (size) {
+    case 1:
+        for (int64_t i = 0; i < n; i++) to[i * to_step] = at[i * step];
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, at + i * step, 2);
+        break;
+    case 4:
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, at + i * step, 4);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, at + i * step, 8);
     }
+}
+
+/* n times the element at `at`. */
+static void pack_one(int64_t n, int64_t size, const char *at, char *to)
+{
+    memcpy(to, at, (size_t)size);
+    for (int64_t done = 1; done < n; done *= 2) {
+        int64_t more = done < n - done ? done : n - done;
+        memcpy(to + done * size, to, (size_t)(more * size));
+    }
+}
+
+/* Packs rows x n elements of size bytes. */
+static void pack(const tp_cpu_loops *loops, int64_t rows, int64_t n, int64_t size,
+                 const tp_rows *from, char *to)
+{
+    if (from->stride == 0 && (from->row_stride == 0 || rows == 1)) {
+        pack_one(rows * n, size, from->at, to);
+        return;
+    }
+    if (from->row_stride == size && from->stride != size && rows > 1 && n > 1) {
+        loops->transpose[log2_of(size)](rows, n, from->at, from->stride, to, n * size);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++, to += n * size) {
+        const char *at = from->at + r * from->row_stride;
+        if (from->stride == size)
+            memcpy(to, at, (size_t)(n * size));
+        else if (from->stride == 0)
+            pack_one(n, size, at, to);
+        else
+            pack_row(n, (size_t)size, at, from->stride, to, size);
+    }
+}
+
+static bool is_dense(int64_t rows, int64_t n, int64_t size, const tp_rows *r)
+{
+    return (n == 1 || r->stride == size) && (rows == 1 || r->row_stride == n * size);
+}
+
+char *tp_tile_into(const tp_cpu_loops *loops, uint8_t dtype, int64_t rows, int64_t n,
+                   const tp_rows *to)
+{
+    int64_t size = (int64_t)tp_dtype_size((tp_dtype)dtype);
+    return !loops->store[dtype] && is_dense(rows, n, size, to) ? to->at : NULL;
 }
 
 const char *tp_tile_load(const tp_cpu_loops *loops, uint8_t dtype, int64_t rows, int64_t n,
                          const tp_rows *from, char *slot)
 {
-    size_t size = tp_dtype_size((tp_dtype)dtype);
-    bool dense = (n == 1 || from->stride == (int64_t)size) &&
-                 (rows == 1 || from->row_stride == n * (int64_t)size);
+    int64_t size = (int64_t)tp_dtype_size((tp_dtype)dtype);
     tp_loop convert = loops->load[dtype];
     const char *raw = from->at;
-    if (!dense) {
+    if (!is_dense(rows, n, size, from)) {
         /* What is converted afterwards (1 or 2 bytes to at most 4) is packed into the slot's
          * upper half. */
         char *packed = convert ? slot + TP_SLOT_BYTES / 2 : slot;
-        pack(rows, n, size, from, packed);
+        pack(loops, rows, n, size, from, packed);
         raw = packed;
     }
     if (!convert) return raw;
@@ -123,9 +165,8 @@ const char *tp_tile_load(const tp_cpu_loops *loops, uint8_t dtype, int64_t rows,
 void tp_tile_store(const tp_cpu_loops *loops, uint8_t dtype, int64_t rows, int64_t n, const char *x,
                    const tp_rows *to, char *slot)
 {
-    size_t size = tp_dtype_size((tp_dtype)dtype);
-    bool dense = (n == 1 || to->stride == (int64_t)size) &&
-                 (rows == 1 || to->row_stride == n * (int64_t)size);
+    int64_t size = (int64_t)tp_dtype_size((tp_dtype)dtype);
+    bool dense = is_dense(rows, n, size, to);
     tp_loop convert = loops->store[dtype];
     if (convert) {
         convert(rows * n, x, NULL, NULL, dense ? to->at : slot);
@@ -133,21 +174,19 @@ void tp_tile_store(const tp_cpu_loops *loops, uint8_t dtype, int64_t rows, int64
         if (dense) return;
     }
     if (dense) {
-        if (x != to->at) memmove(to->at, x, (size_t)(rows * n) * size);
+        if (x != to->at) memmove(to->at, x, (size_t)(rows * n * size));
         return;
     }
-    for (int64_t r = 0; r < rows; r++, x += n * (int64_t)size) {
+    if (to->row_stride == size && rows > 1 && n > 1) {
+        loops->transpose[log2_of(size)](n, rows, x, n * size, to->at, to->stride);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++, x += n * size) {
         char *at = to->at + r * to->row_stride;
-        if (to->stride == (int64_t)size) {
-            memcpy(at, x, (size_t)n * size);
-            continue;
-        }
-        if (size == 4) {
-            for (int64_t i = 0; i < n; i++) memcpy(at + i * to->stride, x + 4 * i, 4);
-        } else {
-            for (int64_t i = 0; i < n; i++)
-                memcpy(at + i * to->stride, x + i * (int64_t)size, size);
-        }
+        if (to->stride == size)
+            memcpy(at, x, (size_t)(n * size));
+        else
+            pack_row(n, (size_t)size, x, size, at, to->stride);
     }
 }
 
@@ -190,9 +229,10 @@ static void run_insn(const tp_tile_program *t, const tp_insn *insn, int64_t n,
 }
 
 const char *tp_tile_run(const tp_tile_program *t, int64_t rows, int64_t n, const tp_rows *loads,
-                        const char *given, char *scratch)
+                        const char *given, char *into, char *scratch)
 {
     const tp_program *program = t->program;
+    int last = program->load_count + program->insn_count - 1;
     const char *value[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS];
     for (int v = 0; v < program->load_count; v++) {
         char *slot = scratch + t->slot[v] * TP_SLOT_BYTES;
@@ -205,6 +245,7 @@ const char *tp_tile_run(const tp_tile_program *t, int64_t rows, int64_t n, const
     for (int i = 0; i < program->insn_count; i++) {
         int v = program->load_count + i;
         char *slot = scratch + t->slot[v] * TP_SLOT_BYTES;
+        if (into && v == last && v == program->result && !is_constant(program, v)) slot = into;
         run_insn(t, &program->insn[i], rows * n, value, slot, scratch);
         value[v] = slot;
     }

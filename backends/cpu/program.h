@@ -28,10 +28,15 @@ void tp_tile_prepare(tp_tile_program *t, const tp_program *program, const uint8_
 /* Writes the constants into a thread's scratch, once before its first tile. */
 void tp_tile_begin(const tp_tile_program *t, char *scratch);
 /* Calculates rows x n <= TP_TILE elements. Gives where they lie, dense, in the compute type
- * of the result's dtype: in the scratch, or in a load's own memory. `given`, if not NULL, is
- * value 0 in compute form; loads are then for values 1, 2, ... */
+ * of the result's dtype: in the scratch, or in a load's own memory, or in `into`. `given`, if not
+ * NULL, is value 0 in compute form; loads are then for values 1, 2, ... `into`, if not NULL, is
+ * memory for the dense result, where the last instruction may write; it may be exactly a load's. */
 const char *tp_tile_run(const tp_tile_program *t, int64_t rows, int64_t n, const tp_rows *loads,
-                        const char *given, char *scratch);
+                        const char *given, char *into, char *scratch);
+/* Where a tile of `dtype` can be written without tp_tile_store: its memory if it lies dense and in
+ * compute form, else NULL. */
+char *tp_tile_into(const tp_cpu_loops *loops, uint8_t dtype, int64_t rows, int64_t n,
+                   const tp_rows *to);
 uint8_t tp_tile_result_dtype(const tp_tile_program *t);
 /* Reads rows x n elements of a dtype into dense compute form, or gives their own memory if they
  * lie so already. */
