@@ -77,12 +77,14 @@ def write_inputs(folder, x, weights, name, mask):
 
 
 def run_example(build, folder, heads):
-    """The layer in TensorPlay; gives its result and the example's text."""
+    """The layer in TensorPlay; gives its result, whether the example found it good, and its text."""
+    (folder / "y.npy").unlink(missing_ok=True)
     call = [build / "bin" / "attention", "--npy", folder, "--heads", str(heads), "--out", folder]
     done = subprocess.run(call, capture_output=True, text=True)
     if done.returncode not in (0, 1):
-        sys.exit(f"attention: {done.stderr}")
-    return np.load(folder / "y.npy").astype(np.float64), done.stdout
+        print(done.stderr, end="", file=sys.stderr)
+        sys.exit(3)
+    return np.load(folder / "y.npy").astype(np.float64), done.returncode == 0, done.stdout
 
 
 def main():
@@ -104,10 +106,10 @@ def main():
         write_inputs(folder, x, weights, f"{name}.attention", mask)
         # What the example reads: the hidden states as f32.
         want = attention(x.astype(np.float32).astype(np.float64), weights, f"{name}.attention", heads, mask)
-        got, text = run_example(build, folder, heads)
+        got, fine, text = run_example(build, folder, heads)
         asked, planned = (re.search(rf"^  {when} +(\d+) copies", text, re.M)[1] for when in ("as built", "planned"))
         error = np.abs(got - want).max()
-        good = good and error <= LARGEST_ERROR and planned == "0"
+        good = good and fine and error <= LARGEST_ERROR and planned == "0"
         print(f"{i:5}  {asked:>15}  {planned:>7}  {error:.3g}", flush=True)
         x = layer_norm(x + want, weights, f"{name}.attention.output.LayerNorm", eps)
         inner = gelu(linear(x, weights, f"{name}.intermediate.dense"))
