@@ -24,19 +24,23 @@ tp_tensor *tp_build_node(tp_graph *graph, tp_op op, tp_dtype dtype, int in_count
     return tp_graph_append(graph, &like);
 }
 
-/* Whether all operands are there and of one graph. */
-static bool operands_ok(tp_op op, int count, tp_tensor *const *in)
+bool tp_build_operands_ok(const char *op, int count, tp_tensor *const *in)
 {
     for (int i = 0; i < count; i++) {
         if (!in[i]) return false;
     }
     for (int i = 1; i < count; i++) {
         if (in[i]->graph == in[0]->graph) continue;
-        tp_graph_fail(in[0]->graph, TP_E_ARGUMENT, tp_op_info_of(op)->name, -1,
+        tp_graph_fail(in[0]->graph, TP_E_ARGUMENT, op, -1,
                       "the operands belong to different graphs");
         return false;
     }
     return true;
+}
+
+static bool operands_ok(tp_op op, int count, tp_tensor *const *in)
+{
+    return tp_build_operands_ok(tp_op_info_of(op)->name, count, in);
 }
 
 static tp_tensor *elementwise(tp_op op, int count, tp_tensor *const *in)
@@ -196,8 +200,8 @@ tp_tensor *tp_softmax(tp_tensor *x, int axis)
                          (int64_t[]){dim});
 }
 
-/* Whether a weight or bias has the last `axes` dims of x. */
-static bool norm_operand_ok(const tp_tensor *x, int axes, const tp_tensor *w, const char *what)
+bool tp_build_norm_operand_ok(const char *op, const tp_tensor *x, int axes, const tp_tensor *w,
+                              const char *what)
 {
     bool same = w->view.ndim == axes;
     for (int d = 0; same && d < axes; d++)
@@ -206,7 +210,7 @@ static bool norm_operand_ok(const tp_tensor *x, int axes, const tp_tensor *w, co
     char a[400], b[400];
     tp_view_print_shape(&x->view, a, sizeof a);
     tp_view_print_shape(&w->view, b, sizeof b);
-    tp_graph_fail(x->graph, TP_E_SHAPE, "layer_norm", -1,
+    tp_graph_fail(x->graph, TP_E_SHAPE, op, -1,
                   "x is %s, %s is %s: it must have the last %d dims of x", a, what, b, axes);
     return false;
 }
@@ -219,17 +223,15 @@ tp_tensor *tp_layer_norm(tp_tensor *x, int axes, tp_tensor *weight, tp_tensor *b
                       x->view.ndim);
         return NULL;
     }
-    /* A weight or bias that failed to build is not one that was left out. */
-    bool pending = x->graph->error.status != TP_OK && !x->graph->error_reported;
-    if (pending && (!weight || !bias)) return NULL;
+    if (!tp_build_left_out(x->graph, weight) || !tp_build_left_out(x->graph, bias)) return NULL;
     tp_dtype dtype = float_dtype(x);
     tp_tensor *in[3] = {x};
     int count = 1;
     if (weight) in[count++] = weight;
     if (bias) in[count++] = bias;
     if (!operands_ok(TP_OP_LAYER_NORM, count, in)) return NULL;
-    if (weight && !norm_operand_ok(x, axes, weight, "weight")) return NULL;
-    if (bias && !norm_operand_ok(x, axes, bias, "bias")) return NULL;
+    if (weight && !tp_build_norm_operand_ok("layer_norm", x, axes, weight, "weight")) return NULL;
+    if (bias && !tp_build_norm_operand_ok("layer_norm", x, axes, bias, "bias")) return NULL;
     for (int i = 1; i < count; i++) {
         in[i] = as_dtype(in[i], dtype);
         if (!in[i]) return NULL;

@@ -179,6 +179,41 @@ tp_tensor *tp_diagonal(tp_tensor *x, int64_t offset, int axis_a, int axis_b)
     return view_node(TP_OP_DIAGONAL, x, &view, 3, (int64_t[]){offset, a, b});
 }
 
+tp_tensor *tp_build_windows(tp_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation)
+{
+    int dim;
+    int64_t span;
+    if (!x || tp_infer_axis(x->graph, "windows", &x->view, axis, &dim) != TP_OK) return NULL;
+    if (size < 1 || step < 1 || dilation < 1 || x->view.ndim == TP_MAX_RANK) {
+        tp_graph_fail(
+            x->graph, TP_E_ARGUMENT, "windows", dim,
+            "size %lld, step %lld and dilation %lld must be 1 or more, the rank %d below %d",
+            (long long)size, (long long)step, (long long)dilation, x->view.ndim, TP_MAX_RANK);
+        return NULL;
+    }
+    bool fits = !__builtin_mul_overflow(size - 1, dilation, &span) && span < x->view.shape[dim];
+    if (!fits) {
+        char text[400];
+        tp_view_print_shape(&x->view, text, sizeof text);
+        tp_graph_fail(x->graph, TP_E_SHAPE, "windows", dim,
+                      "a window of %lld elements, %lld apart, does not fit dim %d of %s, size %lld",
+                      (long long)size, (long long)dilation, dim, text,
+                      (long long)x->view.shape[dim]);
+        return NULL;
+    }
+    tp_view view, checked;
+    tp_view_windows(&x->view, dim, size, step, dilation, &view);
+    if (tp_infer_shape(x->graph, "windows", (tp_dtype)x->dtype, view.ndim, view.shape, &checked) !=
+        TP_OK)
+        return NULL;
+    return view_node(TP_OP_WINDOWS, x, &view, 4, (int64_t[]){dim, size, step, dilation});
+}
+
+tp_tensor *tp_windows(tp_tensor *x, int axis, int64_t size, int64_t step)
+{
+    return tp_build_windows(x, axis, size, step, 1);
+}
+
 /* ---- Sizes of 1 ---------------------------------------------------------------------------------
  */
 

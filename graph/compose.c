@@ -4,6 +4,37 @@
 
 #include <math.h>
 
+tp_tensor *tp_build_wide(tp_tensor *x)
+{
+    bool wide = !x || x->dtype == TP_F32 || x->dtype == TP_F64;
+    return wide ? x : tp_cast(x, TP_F32);
+}
+
+tp_tensor *tp_build_narrow(tp_tensor *y, const tp_tensor *x)
+{
+    bool half = y && (x->dtype == TP_F16 || x->dtype == TP_BF16);
+    return half ? tp_cast(y, (tp_dtype)x->dtype) : y;
+}
+
+bool tp_build_left_out(const tp_graph *graph, const tp_tensor *x)
+{
+    bool pending = graph->error.status != TP_OK && !graph->error_reported;
+    return x || !pending;
+}
+
+tp_tensor *tp_build_fill(tp_tensor *x, const char *op, double value)
+{
+    if (!x) return NULL;
+    tp_tensor *fill = tp_full(x->graph, (tp_dtype)x->dtype, 0, NULL, value);
+    bool exact = fill && (tp_dtype_kind_of((tp_dtype)x->dtype) == TP_DTYPE_FLOAT ||
+                          (double)fill->value[0].i == value ||
+                          (x->dtype == TP_U64 && (double)(uint64_t)fill->value[0].i == value));
+    if (fill && !exact)
+        tp_graph_fail(x->graph, TP_E_DTYPE, op, -1, "%s cannot hold %g",
+                      tp_dtype_name((tp_dtype)x->dtype), value);
+    return exact ? fill : NULL;
+}
+
 /* ---- Elementwise --------------------------------------------------------------------- */
 
 tp_tensor *tp_clamp(tp_tensor *x, tp_tensor *low, tp_tensor *high)
@@ -19,6 +50,11 @@ tp_tensor *tp_lerp(tp_tensor *a, tp_tensor *b, tp_tensor *t)
 tp_tensor *tp_leaky_relu(tp_tensor *x, double slope)
 {
     return tp_where(tp_greater(x, tp_num(x, 0)), x, tp_mul(x, tp_num(x, slope)));
+}
+
+tp_tensor *tp_masked_fill(tp_tensor *x, tp_tensor *mask, double value)
+{
+    return tp_where(mask, tp_build_fill(x, "masked_fill", value), x);
 }
 
 /* ---- Reductions -------------------------------------------------------------------------- */
@@ -46,21 +82,6 @@ tp_tensor *tp_all(tp_tensor *x, int count, const int64_t *axes, bool keepdims)
     return tp_equal(falses, zero(falses));
 }
 
-/* f16 and bf16 are put together in f32 and rounded once: their sums of squares and
- * exponentials would overflow. */
-static tp_tensor *widened(tp_tensor *x)
-{
-    bool half = x && (x->dtype == TP_F16 || x->dtype == TP_BF16);
-    return half ? tp_cast(x, TP_F32) : x;
-}
-
-/* y back in x's dtype if that is f16 or bf16. */
-static tp_tensor *narrowed(tp_tensor *y, const tp_tensor *x)
-{
-    bool half = y && (x->dtype == TP_F16 || x->dtype == TP_BF16);
-    return half ? tp_cast(y, (tp_dtype)x->dtype) : y;
-}
-
 /* Elements that make one result; false with the error recorded. */
 static bool reduced_count(tp_tensor *x, const char *op, int count, const int64_t *axes, int64_t *n)
 {
@@ -77,68 +98,42 @@ static tp_tensor *variance(tp_tensor *x, int count, const int64_t *axes, int64_t
 {
     int64_t n;
     if (!x || !reduced_count(x, "var", count, axes, &n)) return NULL;
-    tp_tensor *wide = widened(x);
-    tp_tensor *away = tp_sub(wide, tp_mean(wide, count, axes, true));
+    /* The mean of integers is the quotient of their exact sum. */
+    tp_tensor *wide = tp_build_wide(x), *mean = tp_mean(x, count, axes, true);
+    bool half = x->dtype == TP_F16 || x->dtype == TP_BF16;
+    if (half) mean = tp_mean(wide, count, axes, true);
+    tp_tensor *away = tp_sub(wide, mean);
     tp_tensor *sum = tp_sum(tp_square(away), count, axes, keepdims);
     return tp_div(sum, tp_num(sum, n > ddof ? (double)(n - ddof) : (double)NAN));
 }
 
 tp_tensor *tp_var(tp_tensor *x, int count, const int64_t *axes, int64_t ddof, bool keepdims)
 {
-    return narrowed(variance(x, count, axes, ddof, keepdims), x);
+    return tp_build_narrow(variance(x, count, axes, ddof, keepdims), x);
 }
 
 tp_tensor *tp_std(tp_tensor *x, int count, const int64_t *axes, int64_t ddof, bool keepdims)
 {
-    return narrowed(tp_sqrt(variance(x, count, axes, ddof, keepdims)), x);
+    return tp_build_narrow(tp_sqrt(variance(x, count, axes, ddof, keepdims)), x);
 }
 
 tp_tensor *tp_logsumexp(tp_tensor *x, int count, const int64_t *axes, bool keepdims)
 {
-    tp_tensor *wide = widened(x), *max = tp_max(wide, count, axes, true);
+    tp_tensor *wide = tp_build_wide(x), *max = tp_max(wide, count, axes, true);
     /* Taking out an infinite maximum would make NaN of inf - inf. */
     tp_tensor *shift = tp_where(tp_isfinite(max), max, zero(max));
     tp_tensor *sum = tp_log(tp_sum(tp_exp(tp_sub(wide, shift)), count, axes, keepdims));
     if (!sum || !shift) return NULL;
-    return narrowed(tp_add(sum, tp_reshape(shift, sum->view.ndim, sum->view.shape)), x);
+    return tp_build_narrow(tp_add(sum, tp_reshape(shift, sum->view.ndim, sum->view.shape)), x);
 }
 
 tp_tensor *tp_norm(tp_tensor *x, int count, const int64_t *axes, double p, bool keepdims)
 {
     if (!x) return NULL;
-    tp_tensor *wide = widened(x);
-    if (p == 1) return narrowed(tp_sum(tp_abs(wide), count, axes, keepdims), x);
-    if (p == 2) return narrowed(tp_sqrt(tp_sum(tp_square(wide), count, axes, keepdims)), x);
-    if (p == INFINITY) return narrowed(tp_max(tp_abs(wide), count, axes, keepdims), x);
+    tp_tensor *wide = tp_build_wide(x);
+    if (p == 1) return tp_build_narrow(tp_sum(tp_abs(wide), count, axes, keepdims), x);
+    if (p == 2) return tp_build_narrow(tp_sqrt(tp_sum(tp_square(wide), count, axes, keepdims)), x);
+    if (p == INFINITY) return tp_build_narrow(tp_max(tp_abs(wide), count, axes, keepdims), x);
     tp_graph_fail(x->graph, TP_E_ARGUMENT, "norm", -1, "p is %g: 1, 2 and infinity are known", p);
     return NULL;
-}
-
-/* ---- Products -------------------------------------------------------------------------------- */
-
-tp_tensor *tp_linear(tp_tensor *x, tp_tensor *w, tp_tensor *b)
-{
-    if (!x || !w) return NULL;
-    bool pending = x->graph->error.status != TP_OK && !x->graph->error_reported;
-    if (!b && pending) return NULL; /* it failed to build; it was not left out */
-    if (w->view.ndim != 2) {
-        char text[400];
-        tp_view_print_shape(&w->view, text, sizeof text);
-        tp_graph_fail(x->graph, TP_E_SHAPE, "linear", -1, "w is %s, [out, in] is needed", text);
-        return NULL;
-    }
-    tp_tensor *y = tp_matmul(x, tp_transpose(w, 0, 1));
-    return b ? tp_add(y, b) : y;
-}
-
-tp_tensor *tp_outer(tp_tensor *a, tp_tensor *b)
-{
-    if (!a || !b) return NULL;
-    if (a->view.ndim != 1 || b->view.ndim != 1) {
-        tp_graph_fail(a->graph, TP_E_SHAPE, "outer", -1,
-                      "the operands have %d and %d dims, 1 each is needed", a->view.ndim,
-                      b->view.ndim);
-        return NULL;
-    }
-    return tp_mul(tp_unsqueeze(a, 1), b);
 }

@@ -204,6 +204,10 @@ void tp_view_unsqueeze(const tp_view *v, int axis, tp_view *y);
 /* Aligned from the right, size 1 becomes stride 0; false when v does not broadcast. */
 bool tp_view_expand(const tp_view *v, int ndim, const int64_t *shape, tp_view *y);
 void tp_view_diagonal(const tp_view *v, int64_t offset, int axis_a, int axis_b, tp_view *y);
+/* Windows of `size` elements `dilation` apart, one at every step-th index of axis where it fits;
+ * the place in the window is the last dim. At least one fits, or the axis is empty. */
+void tp_view_windows(const tp_view *v, int axis, int64_t size, int64_t step, int64_t dilation,
+                     tp_view *y);
 /* To another element size in bytes. NULL on success, else what does not divide. */
 const char *tp_view_bitcast(const tp_view *v, size_t from_bytes, size_t to_bytes, tp_view *y);
 /* Row-major strides for size-1 dims, the form shown to users. */
@@ -239,8 +243,8 @@ struct tp_tensor {
                       * (a wrapped leaf: the user's strides) */
     /* Attributes, by op (see ops.def's builders in build.c):
      *   reshape, expand, full, data: sizes; permute, flip: axes; slice: axis start stop step;
-     *   select: axis index; squeeze, unsqueeze, softmax, index_select: axis;
-     *   diagonal: offset axis axis; as_strided: sizes, strides, offset;
+     *   windows: axis size step dilation; select: axis index; squeeze, unsqueeze, softmax,
+     * index_select: axis; diagonal: offset axis axis; as_strided: sizes, strides, offset;
      *   reductions: keepdims axes..; layer_norm: number of dims, bits (1: a weight is
      *   an input, 2: a bias is); arange: count */
     int attr_count;

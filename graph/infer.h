@@ -24,6 +24,23 @@ tp_tensor *tp_leaf_from_storage(tp_graph *graph, tp_dtype dtype, const tp_view *
 tp_tensor *tp_build_node(tp_graph *graph, tp_op op, tp_dtype dtype, int in_count,
                          tp_tensor *const *in, const tp_view *view, tp_tensor *base, int attr_count,
                          const int64_t *attr);
+/* Whether all operands are there and of one graph, else recorded in the name of `op`. */
+bool tp_build_operands_ok(const char *op, int count, tp_tensor *const *in);
+/* Whether a norm's weight or bias (`what`) has the last `axes` dims of x. */
+bool tp_build_norm_operand_ok(const char *op, const tp_tensor *x, int axes, const tp_tensor *w,
+                              const char *what);
+/* build_views.c: tp_windows with `dilation` between the elements of a window. */
+tp_tensor *tp_build_windows(tp_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
+
+/* compose.c: the type in which functions of several operations calculate, f32 for integers, f16
+ * and bf16; and back in x's type if that is f16 or bf16, rounded once. */
+tp_tensor *tp_build_wide(tp_tensor *x);
+tp_tensor *tp_build_narrow(tp_tensor *y, const tp_tensor *x);
+/* An operand that may be left out is NULL; false if it is NULL because it failed to build. */
+bool tp_build_left_out(const tp_graph *graph, const tp_tensor *x);
+/* value in x's dtype, 0-d; an integer type must hold it exactly. */
+tp_tensor *tp_build_fill(tp_tensor *x, const char *op, double value);
+
 /* compare.c: a comparison of types that no single type holds; NULL and *taken false when it
  * is an ordinary one. */
 tp_tensor *tp_compare_mixed(tp_op op, tp_tensor *a, tp_tensor *b, bool *taken);

@@ -55,6 +55,7 @@ static needs needs_of(tp_op op)
         return (needs){.in = 2, .list = true, .ints = 1};
     case TP_OP_LAYER_NORM:
         return (needs){.in = -1, .list = true, .ints = 2, .numbers = 1};
+    case TP_OP_WINDOWS:
     case TP_OP_SLICE:
         return (needs){.in = 1, .list = true, .ints = 4};
     case TP_OP_SELECT:
@@ -249,6 +250,8 @@ static tp_tensor *view(tp_scan *scan, tp_line *l)
         return tp_flip(x, l->count, a);
     case TP_OP_DIAGONAL:
         return tp_diagonal(x, a[0], axis(a[1]), axis(a[2]));
+    case TP_OP_WINDOWS:
+        return tp_build_windows(x, axis(a[0]), a[1], a[2], a[3]);
     case TP_OP_AS_STRIDED:
         return as_strided(scan, l);
     case TP_OP_BITCAST:

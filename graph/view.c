@@ -336,6 +336,18 @@ void tp_view_diagonal(const tp_view *v, int64_t offset, int axis_a, int axis_b, 
         v->offset + (row ? row * v->stride[axis_a] : 0) + (col ? col * v->stride[axis_b] : 0);
 }
 
+void tp_view_windows(const tp_view *v, int axis, int64_t size, int64_t step, int64_t dilation,
+                     tp_view *y)
+{
+    int64_t span = size > 1 ? (size - 1) * dilation + 1 : 1,
+            count = (v->shape[axis] - span) / step + 1;
+    tp_view_copy(y, v);
+    y->shape[axis] = count;
+    y->stride[axis] = count > 1 ? v->stride[axis] * step : 1;
+    y->shape[y->ndim] = size;
+    y->stride[y->ndim++] = size > 1 ? v->stride[axis] * dilation : 1;
+}
+
 const char *tp_view_bitcast(const tp_view *v, size_t from_bytes, size_t to_bytes, tp_view *y)
 {
     int last = v->ndim - 1;

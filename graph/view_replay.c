@@ -48,6 +48,9 @@ bool tp_view_replay(const tp_tensor *x, const tp_view *in, tp_view *view)
     case TP_OP_DIAGONAL:
         tp_view_diagonal(in, a[0], (int)a[1], (int)a[2], view);
         return true;
+    case TP_OP_WINDOWS:
+        tp_view_windows(in, (int)a[0], a[1], a[2], a[3], view);
+        return true;
     case TP_OP_BITCAST:
         return !tp_view_bitcast(in, tp_dtype_size((tp_dtype)x->in[0]->dtype),
                                 tp_dtype_size((tp_dtype)x->dtype), view);

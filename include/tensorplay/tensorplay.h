@@ -220,6 +220,12 @@ TP_OP tp_num(tp_tensor *x, double value);
 TP_OP tp_int(tp_tensor *x, int64_t value);
 /* y[i] = start + i step for i < count: floats in f64, then rounded to dtype; integers wrap. */
 TP_OP tp_arange(tp_graph *graph, tp_dtype dtype, double start, double step, int64_t count);
+/* 1 where col - row = diagonal, else 0. See numpy.eye. */
+TP_OP tp_eye(tp_graph *graph, tp_dtype dtype, int64_t rows, int64_t cols, int64_t diagonal);
+/* count values from start to stop, both included, evenly spaced in f64; then converted to dtype. */
+TP_OP tp_linspace(tp_graph *graph, tp_dtype dtype, double start, double stop, int64_t count);
+/* y[.., c] = 1 where indices[..] = c, for c < classes; an index outside gives zeros. */
+TP_OP tp_one_hot(tp_tensor *indices, int64_t classes, tp_dtype dtype);
 /* The array in a .npy file: format versions 1 to 3, either byte order, Fortran order as
  * a transposed view. Fails: TP_E_FILE; TP_E_FORMAT before anything is allocated. */
 TP_OP tp_load_npy(tp_graph *graph, const char *path);
@@ -265,6 +271,17 @@ TP_OP tp_flip(tp_tensor *x, int count, const int64_t *axes);
 /* y[..., i] = x[.., i + max(0,-offset), .., i + max(0,offset), ..] over axes a and b,
  * which go away. See numpy.diagonal. */
 TP_OP tp_diagonal(tp_tensor *x, int64_t offset, int axis_a, int axis_b);
+/* y[.., i, .., j] = x[.., i step + j, ..] with j < size as a new last dim: every window of `size`
+ * elements that fits into the axis. Fails: TP_E_SHAPE when none fits. See NumPy's
+ * sliding_window_view. */
+TP_OP tp_windows(tp_tensor *x, int axis, int64_t size, int64_t step);
+/* x in `count` parts along an axis, of these sizes (they add up to the axis), into parts[].
+ * Fails: TP_E_SHAPE; all parts are then NULL. */
+TP_API tp_status tp_split(tp_tensor *x, int axis, int count, const int64_t *sizes,
+                          tp_tensor **parts);
+/* The same in parts of equal size; if count does not divide the axis, the first ones have one
+ * element more. See numpy.array_split. */
+TP_API tp_status tp_chunk(tp_tensor *x, int axis, int count, tp_tensor **parts);
 /* Any view of x's storage; strides and offset in elements, counted from the start of
  * the storage. Fails: TP_E_BOUNDS when an element lies outside it. */
 TP_OP tp_as_strided(tp_tensor *x, int ndim, const int64_t *shape, const int64_t *strides,
@@ -299,6 +316,11 @@ TP_OP tp_contiguous(tp_tensor *x);
 /* Values converted to dtype: floats to integers truncate and saturate (NaN gives 0),
  * integers wrap, anything to bool is != 0, to f16/bf16 rounds once to nearest even. */
 TP_OP tp_cast(tp_tensor *x, tp_dtype dtype);
+
+/* x several times along its axes, aligned from the right; see numpy.tile. Each element `times`
+ * in a row along an axis; see numpy.repeat. Cost: a copy, unless the readers can do without. */
+TP_OP tp_tile(tp_tensor *x, int count, const int64_t *repeats);
+TP_OP tp_repeat(tp_tensor *x, int axis, int64_t times);
 
 /* ---- Elementwise -------------------------------------------------------------
  * Shapes broadcast as in NumPy: aligned from the right, sizes equal or one of them 1.
@@ -390,6 +412,11 @@ TP_OP tp_where(tp_tensor *condition, tp_tensor *b, tp_tensor *c);
 TP_OP tp_clamp(tp_tensor *x, tp_tensor *low, tp_tensor *high);
 TP_OP tp_lerp(tp_tensor *a, tp_tensor *b, tp_tensor *t);
 TP_OP tp_leaky_relu(tp_tensor *x, double slope);
+/* value where mask is true, else x; in x's dtype, which must hold value (TP_E_DTYPE). */
+TP_OP tp_masked_fill(tp_tensor *x, tp_tensor *mask, double value);
+/* x where col - row <= diagonal (tril) or >= diagonal (triu) of the last two dims, else 0. */
+TP_OP tp_tril(tp_tensor *x, int64_t diagonal);
+TP_OP tp_triu(tp_tensor *x, int64_t diagonal);
 
 /* ---- Reductions ----------------------------------------------------------------
  * Over count axes (negative allowed, duplicates TP_E_ARGUMENT); count 0 reduces
@@ -449,14 +476,32 @@ TP_OP tp_matmul(tp_tensor *a, tp_tensor *b);
     (int)(sizeof((tp_tensor *const[]){__VA_ARGS__}) / sizeof(tp_tensor *)), (tp_tensor *const[]){__VA_ARGS__}
 /* clang-format on */
 TP_OP tp_einsum(const char *text, int count, tp_tensor *const *operands);
-/* x W^T + b, the way layers keep their weights: w is [out, in]; b may be NULL (see
- * tp_layer_norm for when not). */
-TP_OP tp_linear(tp_tensor *x, tp_tensor *w, tp_tensor *b);
+/* sum_i a[i] b[i] of two 1-d tensors. */
+TP_OP tp_dot(tp_tensor *a, tp_tensor *b);
+/* Sum over pairs of axes, axes_a[i] with axes_b[i]; a's other dims, then b's. Cost: one matmul,
+ * copies as tp_einsum. See numpy.tensordot. */
+TP_OP tp_tensordot(tp_tensor *a, tp_tensor *b, int count, const int64_t *axes_a,
+                   const int64_t *axes_b);
 /* y[i, j] = a[i] b[j] of two 1-d tensors. */
 TP_OP tp_outer(tp_tensor *a, tp_tensor *b);
 /* y = x at the indices (1-d, any integer dtype) of an axis; -n..-1 wrap. An index out of
  * range fails the evaluation with TP_E_BOUNDS before the result is published. */
 TP_OP tp_index_select(tp_tensor *x, int axis, tp_tensor *indices);
+
+/* ---- Layers ------------------------------------------------------------------------------
+ * Put together from the operations above. An operand that may be NULL may be so only while no
+ * error of the graph is unread: a builder that failed also gives NULL. */
+
+/* x W^T + b, the way layers keep their weights: w is [out, in]; b may be NULL. */
+TP_OP tp_linear(tp_tensor *x, tp_tensor *w, tp_tensor *b);
+/* x - ln sum e^x along axis, the true maximum taken out first; a row of -inf gives NaN. */
+TP_OP tp_log_softmax(tp_tensor *x, int axis);
+/* y = x / sqrt(mean(x^2) + eps) * weight over the last `axes` dims; weight may be NULL. */
+TP_OP tp_rms_norm(tp_tensor *x, int axes, tp_tensor *weight, double eps);
+/* y = (x - mean) / sqrt(var + eps) * weight + bias with a value for each index of dim 1 of x:
+ * [batch, channels, ..]; weight and bias may be NULL. For inference: mean and var are given. */
+TP_OP tp_batch_norm(tp_tensor *x, tp_tensor *mean, tp_tensor *var, tp_tensor *weight,
+                    tp_tensor *bias, double eps);
 
 /* ---- Evaluation -------------------------------------------------------------------- */
 

@@ -205,7 +205,9 @@ static const char every_op[] = "%0 = data f32 [2,3] {1,-2,3,-4,5,-6}\n"
                                "%24 = min %20 [1]\n"
                                "%25 = argmax %20 [0,0]\n"
                                "%26 = argmin %20 [0,0]\n"
-                               "%27 = prod %20 [0,1]\n";
+                               "%27 = prod %20 [0,1]\n"
+                               "%28 = windows %0 [1,2,1,1]\n";
+#define STRUCTURED 29
 
 /* Adds elementwise rows by kind; gives the text's last node. */
 static int64_t add_elementwise(char *text, size_t size, int64_t next)
@@ -234,7 +236,7 @@ Test(dump, every_op_comes_back)
 {
     char text[8192];
     strcpy(text, every_op);
-    int64_t nodes = add_elementwise(text, sizeof text, 28);
+    int64_t nodes = add_elementwise(text, sizeof text, STRUCTURED);
     char seen[TP_OP_COUNT] = {0};
     for (int64_t n = 0; n < nodes; n++) {
         tp_graph *g = tp_graph_create(NULL);
