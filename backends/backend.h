@@ -53,7 +53,8 @@ typedef enum tp_step_kind {
      * epilogue value 0 is r (in `reduced` dtype), its load i > 0 is operand
      * prologue.load_count + i - 1. */
     TP_STEP_REDUCE,
-    /* out = softmax over the one dim in axes of prologue(operands), in dtype calc. */
+    /* out = softmax over the one dim in axes of prologue(operands), in dtype calc; value[0].i: a
+     * line of -inf gives 0, not NaN. */
     TP_STEP_SOFTMAX,
     /* out = (v - mean v) / sqrt(var v + eps) * weight + bias with v = prologue(operands) and
      * mean and var over the dims in axes. eps is value[0].f; bit 0 of value[1].i: weight is
@@ -66,6 +67,19 @@ typedef enum tp_step_kind {
     /* out[.., i, ..] = operand0[.., operand1[i], ..] at dim `axis`; operand1 is 1-d of an
      * integer dtype; operand0 and out have equal ranks and dtypes. domain is out's shape. */
     TP_STEP_INDEX_SELECT,
+    /* out[.., i, ..] = operand0[.., operand1[.., i, ..], ..] at dim `axis`; operand1 has out's
+     * shape, operand0 too but at axis. */
+    TP_STEP_TAKE_ALONG,
+    /* out[.., operand0[.., i, ..], ..] += operand1[.., i, ..] at dim `axis` in the order of i; both
+     * operands have domain's shape, out too but at axis; operand1 has out's dtype. */
+    TP_STEP_SCATTER_ADD,
+    /* out[.., i, ..] = op over operand0[.., 0 .. i, ..] at dim `axis` in dtype calc. */
+    TP_STEP_SCAN,
+    /* out: operand0's elements (sort) or their indices (argsort) in order along dim `axis`;
+     * value[0].i: descending. */
+    TP_STEP_SORT,
+    /* out[i]: random number i, counted in row-major order of domain; value[0].i is the seed. */
+    TP_STEP_RANDOM,
     /* out[i] = value[0] + i * value[1], 1-d. */
     TP_STEP_ARANGE,
     TP_STEP_KIND_COUNT
@@ -85,6 +99,8 @@ typedef struct tp_step {
     int operand_count;
     tp_operand *operand;
     tp_operand out;
+    int into; /* the buffer whose bytes out's buffer shares and whose other elements stay, -1: none
+               */
     tp_value value[2];
     const tp_kernel *kernel;
     const tp_tensor *asked; /* the node whose result this is: for names and errors */

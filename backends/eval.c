@@ -131,6 +131,10 @@ static tp_status fail_stale(const tp_tensor *x, const char *op)
     char name[80];
     snprintf(name, sizeof name, x->name ? "\"%s\"" : "%%%s", x->name ? x->name : "");
     if (!x->name) snprintf(name, sizeof name, "%%%lld", (long long)x->id);
+    if (x->state == TP_GONE)
+        return tp_graph_fail(x->graph, TP_E_STALE, op, -1,
+                             "%s (%s) was given away and an update has written over it", name,
+                             tp_op_name(x));
     if (x->state == TP_ASKED)
         return tp_graph_fail(x->graph, TP_E_UNEVALUATED, op, -1, "%s (%s) is not evaluated", name,
                              tp_op_name(x));
@@ -228,7 +232,24 @@ static void poison_dead(runner *r, int step)
 }
 #endif
 
-static tp_status run_steps(runner *r)
+/* Leaves that were given away and written over, up to this step, have no bytes any more. */
+static void take_given_away(runner *r, int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        int into = r->plan->step[i].into;
+        if (into >= 0 && r->plan->buffer[into].alias >= 0) into = r->plan->buffer[into].alias;
+        if (into < 0 || r->plan->buffer[into].kind != TP_BUFFER_LEAF) continue;
+        tp_tensor *x = r->plan->buffer[into].tensor;
+        if (!x->storage) continue;
+        tp_storage_release(x->storage);
+        x->storage = NULL;
+        x->donated = false;
+        x->state = x->op == TP_OP_DATA ? TP_GONE : TP_ASKED;
+        r->plan->graph->structure++;
+    }
+}
+
+static tp_status run_steps(runner *r, int *steps)
 {
     tp_plan *plan = r->plan;
     tp_run run = {.context = plan->graph->context,
@@ -236,6 +257,7 @@ static tp_status run_steps(runner *r)
                   .threads = tp_context_threads(plan->graph->context)};
     for (int i = 0; i < plan->step_count; i++) {
         tp_step *step = &plan->step[i];
+        *steps = i + 1;
         double start = plan->options.profile ? now_ns() : 0;
         tp_status status = step->kernel->run(step, &run);
         if (status != TP_OK) return fail_step(plan, step, &run, status);
@@ -270,9 +292,11 @@ static tp_status run_plan(tp_plan *plan)
     runner r = {.plan = plan,
                 .address = memory,
                 .storage = (tp_storage **)((char **)memory + plan->buffer_count)};
+    int steps = 0;
     tp_status status = prepare(&r);
-    if (status == TP_OK) status = run_steps(&r);
+    if (status == TP_OK) status = run_steps(&r, &steps);
     if (status == TP_OK) publish(&r);
+    take_given_away(&r, steps);
     for (int i = 0; i < plan->buffer_count; i++) {
         if (plan->buffer[i].kind == TP_BUFFER_OUTPUT) tp_storage_release(r.storage[i]);
     }
@@ -344,7 +368,7 @@ const void *tp_data(tp_tensor *x)
 tp_view tp_result_view(const tp_tensor *x)
 {
     tp_view view = {0};
-    if (!x || x->state == TP_ASKED) return view;
+    if (!x || x->state == TP_ASKED || x->state == TP_GONE) return view;
     tp_view_copy(&view, &x->result);
     tp_view_normalize(&view);
     view.offset = 0;

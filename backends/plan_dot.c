@@ -142,6 +142,17 @@ static void add_edges(picture *p, int i)
     }
 }
 
+/* A step that fills a further part of a buffer comes after the one that filled it so far. */
+static void add_into(picture *p, int i)
+{
+    int into = p->plan->step[i].into;
+    if (into < 0) return;
+    int writer = p->writer[into];
+    tp_text_add(&p->text, writer < 0 ? "  b%d -> s%d" : "  s%d -> s%d", writer < 0 ? into : writer,
+                i);
+    tp_text_add(&p->text, " [style=dashed, label=\"same bytes\"];\n");
+}
+
 static void add_title(picture *p)
 {
     double time_ns = tp_plan_time_ns(p->plan);
@@ -183,7 +194,10 @@ static void draw(picture *p)
         if (plan->buffer[i].kind == TP_BUFFER_LEAF) add_leaf(p, i);
     }
     for (int i = 0; i < plan->step_count; i++) add_step(p, i);
-    for (int i = 0; i < plan->step_count; i++) add_edges(p, i);
+    for (int i = 0; i < plan->step_count; i++) {
+        add_edges(p, i);
+        add_into(p, i);
+    }
     tp_text_add(&p->text, "}\n");
 }
 

@@ -111,6 +111,7 @@ static void add_step(tp_text *text, const tp_step *step, int i)
         tp_text_add(text, "  in   ");
         add_operand(text, &step->operand[k]);
     }
+    if (step->into >= 0) tp_text_add(text, "  into b%d\n", step->into);
     tp_text_add(text, "  out  ");
     add_operand(text, &step->out);
 }

@@ -15,8 +15,8 @@ tp_tensor *tp_build_node(tp_graph *graph, tp_op op, tp_dtype dtype, int in_count
            sizeof like - offsetof(tp_tensor, attr_count));
     like.op = (uint8_t)op;
     like.dtype = like.calc = (uint8_t)dtype;
-    like.in_count = (uint8_t)in_count;
-    for (int i = 0; i < in_count; i++) like.in[i] = in[i];
+    like.in_count = in_count;
+    like.in = (tp_tensor **)(uintptr_t)in; /* copied by append, as attr */
     like.base = base;
     tp_view_copy(&like.view, view);
     like.attr_count = attr_count;
@@ -192,12 +192,17 @@ static tp_dtype float_dtype(const tp_tensor *x)
 
 tp_tensor *tp_softmax(tp_tensor *x, int axis)
 {
+    return tp_build_softmax(x, axis, false);
+}
+
+tp_tensor *tp_build_softmax(tp_tensor *x, int axis, bool masked)
+{
     if (!x) return NULL;
     int dim;
     if (tp_infer_axis(x->graph, "softmax", &x->view, axis, &dim) != TP_OK) return NULL;
     tp_view view = tp_view_row_major(x->view.ndim, x->view.shape);
-    return tp_build_node(x->graph, TP_OP_SOFTMAX, float_dtype(x), 1, &x, &view, NULL, 1,
-                         (int64_t[]){dim});
+    return tp_build_node(x->graph, TP_OP_SOFTMAX, float_dtype(x), 1, &x, &view, NULL, 1 + masked,
+                         (int64_t[]){dim, 1});
 }
 
 bool tp_build_norm_operand_ok(const char *op, const tp_tensor *x, int axes, const tp_tensor *w,
@@ -251,15 +256,11 @@ tp_tensor *tp_layer_norm(tp_tensor *x, int axes, tp_tensor *weight, tp_tensor *b
 static tp_tensor *with_batch(tp_tensor *x, int rank, const int64_t *batch)
 {
     int64_t shape[TP_MAX_RANK];
-    if (!x || x->view.ndim == rank) {
-        bool same = x != NULL;
-        for (int d = 0; same && d < rank - 2; d++) same = x->view.shape[d] == batch[d];
-        if (!x || same) return x;
-    }
+    if (!x) return NULL;
     memcpy(shape, batch, (size_t)(rank - 2) * sizeof *shape);
     shape[rank - 2] = x->view.shape[x->view.ndim - 2];
     shape[rank - 1] = x->view.shape[x->view.ndim - 1];
-    return tp_expand(x, rank, shape);
+    return tp_build_expand(x, rank, shape);
 }
 
 /* The broadcast of the operands' leading dims; both have two dims at least. Gives the rank. */
@@ -310,19 +311,22 @@ tp_tensor *tp_matmul(tp_tensor *a, tp_tensor *b)
     return y;
 }
 
+bool tp_build_indices_ok(const char *op, const tp_tensor *indices)
+{
+    tp_dtype_kind kind = tp_dtype_kind_of((tp_dtype)indices->dtype);
+    if (kind == TP_DTYPE_INT || kind == TP_DTYPE_UINT) return true;
+    tp_graph_fail(indices->graph, TP_E_DTYPE, op, -1, "indices are %s, an integer type is needed",
+                  tp_dtype_name((tp_dtype)indices->dtype));
+    return false;
+}
+
 tp_tensor *tp_index_select(tp_tensor *x, int axis, tp_tensor *indices)
 {
     tp_tensor *in[] = {x, indices};
     if (!operands_ok(TP_OP_INDEX_SELECT, 2, in)) return NULL;
     int dim;
     if (tp_infer_axis(x->graph, "index_select", &x->view, axis, &dim) != TP_OK) return NULL;
-    tp_dtype_kind kind = tp_dtype_kind_of((tp_dtype)indices->dtype);
-    if (kind != TP_DTYPE_INT && kind != TP_DTYPE_UINT) {
-        tp_graph_fail(x->graph, TP_E_DTYPE, "index_select", -1,
-                      "indices are %s, an integer type is needed",
-                      tp_dtype_name((tp_dtype)indices->dtype));
-        return NULL;
-    }
+    if (!tp_build_indices_ok("index_select", indices)) return NULL;
     if (indices->view.ndim != 1) {
         char text[400];
         tp_view_print_shape(&indices->view, text, sizeof text);

@@ -255,6 +255,13 @@ tp_tensor *tp_expand(tp_tensor *x, int ndim, const int64_t *wanted)
     return view_node(TP_OP_EXPAND, x, &view, ndim, shape);
 }
 
+tp_tensor *tp_build_expand(tp_tensor *x, int ndim, const int64_t *shape)
+{
+    bool same = x && x->view.ndim == ndim;
+    for (int d = 0; same && d < ndim; d++) same = x->view.shape[d] == shape[d];
+    return same ? x : tp_expand(x, ndim, shape);
+}
+
 tp_tensor *tp_squeeze(tp_tensor *x, int axis)
 {
     if (!x) return NULL;

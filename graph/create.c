@@ -1,5 +1,5 @@
 /* Tensors that are made from a rule: put together from ranges and comparisons, so that they fuse
- * into their readers and cost no memory there. */
+ * into their readers and cost no memory there; and random numbers. */
 #include "infer.h"
 
 /* 0 .. count-1 as i64, along dim 0 of [count, 1] or the only dim. */
@@ -28,14 +28,7 @@ tp_tensor *tp_linspace(tp_graph *graph, tp_dtype dtype, double start, double sto
 
 tp_tensor *tp_one_hot(tp_tensor *indices, int64_t classes, tp_dtype dtype)
 {
-    if (!indices) return NULL;
-    tp_dtype_kind kind = tp_dtype_kind_of((tp_dtype)indices->dtype);
-    if (kind != TP_DTYPE_INT && kind != TP_DTYPE_UINT) {
-        tp_graph_fail(indices->graph, TP_E_DTYPE, "one_hot", -1,
-                      "indices are %s, an integer type is needed",
-                      tp_dtype_name((tp_dtype)indices->dtype));
-        return NULL;
-    }
+    if (!indices || !tp_build_indices_ok("one_hot", indices)) return NULL;
     tp_tensor *class = counting(indices->graph, classes, false);
     return tp_cast(tp_equal(tp_unsqueeze(indices, -1), class), dtype);
 }
@@ -66,4 +59,36 @@ tp_tensor *tp_tril(tp_tensor *x, int64_t diagonal)
 tp_tensor *tp_triu(tp_tensor *x, int64_t diagonal)
 {
     return triangle(x, "triu", diagonal, false);
+}
+
+/* ---- Random numbers ----------------------------------------------------------------------------
+ */
+
+static tp_tensor *random_node(tp_graph *graph, tp_op op, tp_dtype dtype, int ndim,
+                              const int64_t *shape, uint64_t seed)
+{
+    const char *name = tp_op_info_of(op)->name;
+    tp_view view;
+    if (!graph || tp_infer_shape(graph, name, dtype, ndim, shape, &view) != TP_OK) return NULL;
+    if (tp_dtype_kind_of(dtype) != TP_DTYPE_FLOAT) {
+        tp_graph_fail(graph, TP_E_DTYPE, name, -1, "the dtype is %s, a float type is needed",
+                      tp_dtype_name(dtype));
+        return NULL;
+    }
+    int64_t attr[TP_MAX_RANK + 1];
+    for (int d = 0; d < ndim; d++) attr[d] = shape[d];
+    attr[ndim] = (int64_t)seed;
+    return tp_build_node(graph, op, dtype, 0, NULL, &view, NULL, ndim + 1, attr);
+}
+
+tp_tensor *tp_random_uniform(tp_graph *graph, tp_dtype dtype, int ndim, const int64_t *shape,
+                             uint64_t seed)
+{
+    return random_node(graph, TP_OP_RANDOM_UNIFORM, dtype, ndim, shape, seed);
+}
+
+tp_tensor *tp_random_normal(tp_graph *graph, tp_dtype dtype, int ndim, const int64_t *shape,
+                            uint64_t seed)
+{
+    return random_node(graph, TP_OP_RANDOM_NORMAL, dtype, ndim, shape, seed);
 }

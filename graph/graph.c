@@ -64,11 +64,15 @@ tp_tensor *tp_graph_append(tp_graph *graph, const tp_tensor *like)
     int64_t *attr = like->attr_count
                         ? tp_arena_alloc(&graph->arena, (size_t)like->attr_count * sizeof *attr)
                         : NULL;
-    if (!node || (like->attr_count && !attr)) {
+    tp_tensor **in =
+        like->in_count ? tp_arena_alloc(&graph->arena, (size_t)like->in_count * sizeof *in) : NULL;
+    if (!node || (like->attr_count && !attr) || (like->in_count && !in)) {
         tp_graph_fail_nomem(graph, op);
         return NULL;
     }
     *node = *like;
+    if (in) memcpy(in, like->in, (size_t)like->in_count * sizeof(tp_tensor *));
+    node->in = in;
     if (attr) memcpy(attr, like->attr, (size_t)like->attr_count * sizeof *attr);
     node->attr = attr;
     node->graph = graph;

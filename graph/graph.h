@@ -221,7 +221,8 @@ int tp_view_print(const tp_view *v, char *text, size_t size);
 typedef enum tp_state {
     TP_ASKED,     /* not evaluated */
     TP_EVALUATED, /* result holds its value; leaves are born so */
-    TP_STALE      /* a leaf it depends on changed since; result holds the old value */
+    TP_STALE,     /* a leaf it depends on changed since; result holds the old value */
+    TP_GONE       /* a donated leaf whose bytes were written over */
 } tp_state;
 
 /* One node. Says WHAT; how it runs is a step of a plan.
@@ -235,21 +236,26 @@ struct tp_tensor {
     uint8_t dtype; /* of the result */
     uint8_t calc;  /* operands are converted to this first (where: all but the first) */
     uint8_t state; /* tp_state */
-    uint8_t in_count;
     bool implicit; /* a copy that tp_reshape put in */
-    tp_tensor *in[3];
+    bool donated;  /* see tp_donate */
+    int in_count;
+    tp_tensor **in;  /* in the graph's arena */
     tp_tensor *base; /* whose bytes view addresses; this for compute nodes and leaves */
     tp_view view;    /* over base's bytes, in elements of dtype; row-major if base == this
                       * (a wrapped leaf: the user's strides) */
     /* Attributes, by op (see ops.def's builders in build.c):
      *   reshape, expand, full, data: sizes; permute, flip: axes; slice: axis start stop step;
-     *   windows: axis size step dilation; select: axis index; squeeze, unsqueeze, softmax,
-     * index_select: axis; diagonal: offset axis axis; as_strided: sizes, strides, offset;
+     *   windows: axis size step dilation; select: axis index; diagonal: offset axis axis;
+     *   as_strided: sizes, strides, offset;
+     *   squeeze, unsqueeze, index_select, take_along, scatter_add, concat, cumsum, cumprod,
+     *   cummax: axis; sort, argsort: axis and whether descending; softmax: axis and, if there, 1
+     *   when a row of -inf gives 0; pad: before and after by axis;
+     *   update: sizes, strides, offset of the part, over row-major x;
      *   reductions: keepdims axes..; layer_norm: number of dims, bits (1: a weight is
-     *   an input, 2: a bias is); arange: count */
+     *   an input, 2: a bias is); arange: count; random_*: sizes and seed */
     int attr_count;
     int64_t *attr;
-    tp_value value[2]; /* full: value; arange: start, step; layer_norm: eps in value[0].f */
+    tp_value value[2]; /* full, pad: value; arange: start, step; layer_norm: eps in value[0].f */
 
     /* Once evaluated: the bytes and how they lie. */
     tp_storage *storage;

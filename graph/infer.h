@@ -29,6 +29,16 @@ bool tp_build_operands_ok(const char *op, int count, tp_tensor *const *in);
 /* Whether a norm's weight or bias (`what`) has the last `axes` dims of x. */
 bool tp_build_norm_operand_ok(const char *op, const tp_tensor *x, int axes, const tp_tensor *w,
                               const char *what);
+/* Whether indices are of an integer type. */
+bool tp_build_indices_ok(const char *op, const tp_tensor *indices);
+/* tp_softmax; masked: a row of -inf gives 0. */
+tp_tensor *tp_build_softmax(tp_tensor *x, int axis, bool masked);
+/* place.c: the public builders below their arguments: widths in pairs and a value of x's dtype; a
+ * part as a view over row-major x. */
+tp_tensor *tp_build_pad(tp_tensor *x, int count, const int64_t *widths, tp_value value);
+tp_tensor *tp_build_update(tp_tensor *x, const tp_view *part, tp_tensor *value);
+/* build_views.c: tp_expand, x itself if it has the shape. */
+tp_tensor *tp_build_expand(tp_tensor *x, int ndim, const int64_t *shape);
 /* build_views.c: tp_windows with `dilation` between the elements of a window. */
 tp_tensor *tp_build_windows(tp_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
 

@@ -8,6 +8,8 @@ typedef struct parser {
     tp_scan scan;
     tp_tensor **node; /* by number in the text */
     int64_t node_count, node_capacity;
+    tp_tensor **in; /* operands of the line */
+    int64_t in_capacity;
 } parser;
 
 static tp_status fail(parser *p, const char *what)
@@ -76,7 +78,10 @@ static tp_status part(parser *p, tp_line *l, unsigned *which)
     tp_scan *scan = &p->scan;
     *which = 0;
     if (tp_scan_take(scan, '%')) {
-        if (l->in_count == 3) return fail(p, "no op has more than 3 operands");
+        void *in = p->in;
+        if (!tp_grow(scan->graph->context, &in, &p->in_capacity, l->in_count + 1, sizeof *p->in))
+            return tp_graph_fail_nomem(scan->graph, "parse");
+        l->in = p->in = in;
         return reference(p, &l->in[l->in_count++]);
     }
     if (tp_scan_take(scan, '[')) {
@@ -199,6 +204,7 @@ int tp_graph_parse(tp_graph *graph, const char *text, int max, tp_tensor **outpu
     int count = 0;
     tp_status status = parse(&p, max, outputs, &count);
     tp_context_free(graph->context, p.node, (size_t)p.node_capacity * sizeof *p.node);
+    tp_context_free(graph->context, p.in, (size_t)p.in_capacity * sizeof *p.in);
     if (status != TP_OK) {
         roll_back(graph, first);
         return -1;

@@ -20,7 +20,7 @@ typedef struct tp_line {
     const char *at; /* where the op stands */
     unsigned parts;
     int in_count;
-    tp_tensor *in[3];
+    tp_tensor **in; /* the parser's, reused line by line */
     tp_dtype dtype;
     int count, stride_count; /* of ints, strides */
     int64_t ints[TP_LINE_INTS], strides[TP_MAX_RANK];

@@ -53,6 +53,22 @@ static needs needs_of(tp_op op)
         return (needs){.in = 2};
     case TP_OP_INDEX_SELECT:
         return (needs){.in = 2, .list = true, .ints = 1};
+    case TP_OP_TAKE_ALONG:
+        return (needs){.in = 2, .list = true, .ints = 1};
+    case TP_OP_SORT:
+    case TP_OP_ARGSORT:
+        return (needs){.in = 1, .list = true, .ints = 2};
+    case TP_OP_RANDOM_UNIFORM:
+    case TP_OP_RANDOM_NORMAL:
+        return (needs){.list = true, .ints = -1, .least = 1, .dtype = true};
+    case TP_OP_CONCAT:
+        return (needs){.in = -1, .list = true, .ints = 1};
+    case TP_OP_PAD:
+        return (needs){.in = 1, .list = true, .ints = -1, .numbers = 1, .dtype = true};
+    case TP_OP_UPDATE:
+        return (needs){.in = 2, .list = true, .ints = -1, .least = 1};
+    case TP_OP_SCATTER_ADD:
+        return (needs){.in = 3, .list = true, .ints = 1};
     case TP_OP_LAYER_NORM:
         return (needs){.in = -1, .list = true, .ints = 2, .numbers = 1};
     case TP_OP_WINDOWS:
@@ -62,10 +78,13 @@ static needs needs_of(tp_op op)
         return (needs){.in = 1, .list = true, .ints = 2};
     case TP_OP_DIAGONAL:
         return (needs){.in = 1, .list = true, .ints = 3};
-    case TP_OP_SOFTMAX:
+    case TP_OP_CUMSUM:
+    case TP_OP_CUMPROD:
+    case TP_OP_CUMMAX:
     case TP_OP_SQUEEZE:
     case TP_OP_UNSQUEEZE:
         return (needs){.in = 1, .list = true, .ints = 1};
+    case TP_OP_SOFTMAX:
     case TP_OP_AS_STRIDED:
         return (needs){.in = 1, .list = true, .ints = -1, .least = 1};
     default: /* reshape, permute, expand, flip */
@@ -221,6 +240,27 @@ static tp_tensor *as_strided(tp_scan *scan, tp_line *l)
     return tp_as_strided(l->in[0], rank, l->ints, l->ints + rank, l->ints[2 * rank]);
 }
 
+static tp_tensor *pad(tp_scan *scan, tp_line *l)
+{
+    tp_value value;
+    if (l->dtype != tp_dtype_of(l->in[0])) return fail(scan, l, "the dtype is not the operand's");
+    scan->at = l->number[0];
+    if (tp_scan_number(scan, l->dtype, &value) != TP_OK) return NULL;
+    return tp_build_pad(l->in[0], l->count, l->ints, value);
+}
+
+static tp_tensor *update(tp_scan *scan, tp_line *l)
+{
+    tp_view part = {.ndim = l->count / 2};
+    if (l->count % 2 == 0) return fail(scan, l, "update needs sizes, strides and an offset");
+    for (int d = 0; d < part.ndim; d++) {
+        part.shape[d] = l->ints[d];
+        part.stride[d] = l->ints[part.ndim + d];
+    }
+    part.offset = l->ints[2 * part.ndim];
+    return tp_build_update(l->in[0], &part, l->in[1]);
+}
+
 /* Builders take axes as int; what does not fit is out of range there too. */
 static int axis(int64_t a)
 {
@@ -263,7 +303,7 @@ static tp_tensor *view(tp_scan *scan, tp_line *l)
 
 static tp_tensor *build(tp_scan *scan, tp_line *l)
 {
-    tp_tensor *x = l->in[0];
+    tp_tensor *x = l->in_count ? l->in[0] : NULL;
     tp_op_kind kind = tp_op_info_of(l->op)->kind;
     if (tp_op_is_elementwise(l->op)) return elementwise(l);
     if (kind == TP_KIND_REDUCE) return reduction(l);
@@ -279,11 +319,37 @@ static tp_tensor *build(tp_scan *scan, tp_line *l)
     case TP_OP_CAST:
         return tp_cast(x, l->dtype);
     case TP_OP_SOFTMAX:
-        return tp_softmax(x, axis(l->ints[0]));
+        return tp_build_softmax(x, axis(l->ints[0]), l->count > 1 && l->ints[1]);
     case TP_OP_LAYER_NORM:
         return layer_norm(scan, l, axis(l->ints[0]));
     case TP_OP_MATMUL:
         return tp_matmul(x, l->in[1]);
+    case TP_OP_TAKE_ALONG:
+        return tp_take_along(x, axis(l->ints[0]), l->in[1]);
+    case TP_OP_CUMSUM:
+        return tp_cumsum(x, axis(l->ints[0]));
+    case TP_OP_CUMPROD:
+        return tp_cumprod(x, axis(l->ints[0]));
+    case TP_OP_CUMMAX:
+        return tp_cummax(x, axis(l->ints[0]));
+    case TP_OP_SORT:
+        return tp_sort(x, axis(l->ints[0]), l->ints[1] != 0);
+    case TP_OP_ARGSORT:
+        return tp_argsort(x, axis(l->ints[0]), l->ints[1] != 0);
+    case TP_OP_RANDOM_UNIFORM:
+        return tp_random_uniform(scan->graph, l->dtype, l->count - 1, l->ints,
+                                 (uint64_t)l->ints[l->count - 1]);
+    case TP_OP_RANDOM_NORMAL:
+        return tp_random_normal(scan->graph, l->dtype, l->count - 1, l->ints,
+                                (uint64_t)l->ints[l->count - 1]);
+    case TP_OP_CONCAT:
+        return tp_concat(l->in_count, l->in, axis(l->ints[0]));
+    case TP_OP_PAD:
+        return pad(scan, l);
+    case TP_OP_UPDATE:
+        return update(scan, l);
+    case TP_OP_SCATTER_ADD:
+        return tp_scatter_add(x, axis(l->ints[0]), l->in[1], l->in[2]);
     case TP_OP_INDEX_SELECT:
         return tp_index_select(x, axis(l->ints[0]), l->in[1]);
     default:

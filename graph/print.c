@@ -73,14 +73,14 @@ static void print_attributes(tp_text *text, const tp_tensor *x)
 {
     tp_dtype dtype = (tp_dtype)x->dtype;
     bool typed = x->op == TP_OP_CAST || x->op == TP_OP_BITCAST || x->op == TP_OP_FULL ||
-                 x->op == TP_OP_ARANGE;
+                 x->op == TP_OP_ARANGE || x->op == TP_OP_PAD || x->op == TP_OP_RANDOM_UNIFORM ||
+                 x->op == TP_OP_RANDOM_NORMAL;
     if (typed) tp_text_add(text, " %s", tp_dtype_name(dtype));
     bool listed = x->attr_count > 0 || x->op == TP_OP_RESHAPE || x->op == TP_OP_EXPAND ||
-                  x->op == TP_OP_FULL || x->op == TP_OP_PERMUTE;
+                  x->op == TP_OP_FULL || x->op == TP_OP_PERMUTE || x->op == TP_OP_PAD;
     if (listed) print_list(text, x->attr_count, x->attr);
-    int numbers = x->op == TP_OP_ARANGE                              ? 2
-                  : x->op == TP_OP_FULL || x->op == TP_OP_LAYER_NORM ? 1
-                                                                     : 0;
+    bool one = x->op == TP_OP_FULL || x->op == TP_OP_LAYER_NORM || x->op == TP_OP_PAD;
+    int numbers = x->op == TP_OP_ARANGE ? 2 : one ? 1 : 0;
     for (int i = 0; i < numbers; i++) {
         tp_text_add(text, " ");
         tp_text_add_number(text, x->op == TP_OP_LAYER_NORM ? TP_F64 : dtype, x->value[i]);

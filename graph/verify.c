@@ -39,7 +39,7 @@ const char *tp_graph_verify(const tp_graph *graph, char *text, size_t size)
             what = "its base is a view";
         else if (!view_ok(node))
             what = "its view leaves its base";
-        else if (node->state != TP_ASKED && !node->storage)
+        else if (node->state != TP_ASKED && node->state != TP_GONE && !node->storage)
             what = "it is evaluated without a storage";
         if (!what) continue;
         snprintf(text, size, "%%%lld (%s): %s", (long long)id, tp_op_name(node), what);

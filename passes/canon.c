@@ -82,7 +82,8 @@ static void drop_repeats(tp_work *work)
 {
     for (int n = 0; n < work->node_count; n++) {
         tp_wnode *node = &work->node[n];
-        if (node->dead || node->alias || node->output || tp_work_has_alias(work, n)) continue;
+        bool fixed = node->output || node->elements || tp_work_has_alias(work, n);
+        if (node->dead || node->alias || fixed) continue;
         const tp_edge *source = repeats(work, node);
         tp_view *views;
         if (!source || source->dtype != node->dtype) continue;
@@ -164,7 +165,10 @@ static tp_status merge_equal(tp_work *work)
     tp_status status = TP_OK;
     for (int n = 0; n < work->node_count && status == TP_OK; n++) {
         tp_wnode *node = &work->node[n];
-        if (node->dead || node->alias || node->op == TP_OP_DATA) continue;
+        /* Buffers that are filled in parts or written into stay apart. */
+        if (node->dead || node->alias || node->op == TP_OP_DATA || node->elements ||
+            tp_work_is_written(work, n))
+            continue;
         size_t slot = hash_node(node) & (slots - 1);
         while (table[slot] && !equal(&work->node[table[slot] - 1], node))
             slot = (slot + 1) & (slots - 1);

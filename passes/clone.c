@@ -14,6 +14,7 @@ typedef struct cloner {
     uint8_t *mark;
     int *number; /* working node by asked id, -1: none */
     int64_t ids;
+    tp_status status; /* of what is not a matter of memory */
 } cloner;
 
 static tp_wnode *new_node(cloner *c, tp_tensor *asked, int op)
@@ -42,7 +43,8 @@ static int source_of(const cloner *c, const tp_tensor *x, const tp_view **view)
 {
     int number = c->number[x->id];
     const tp_wnode *node = &c->work->node[number];
-    *view = node->alias ? &node->in[0].view : &node->store;
+    /* What fills a buffer in parts is read as the tensor that they make. */
+    *view = node->alias ? &node->in[0].view : node->elements ? &x->view : &node->store;
     return number;
 }
 
@@ -104,31 +106,176 @@ static bool clone_view(cloner *c, tp_tensor *x)
     return true;
 }
 
+static void count_copy(cloner *c, tp_wnode *node)
+{
+    node->as_built = true;
+    c->work->asked_copies++;
+    c->work->asked_copied_bytes += tp_work_stored_bytes(node);
+}
+
+static void clone_edge(cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *in)
+{
+    const tp_view *view;
+    int source = source_of(c, in, &view);
+    edge->dtype = in->dtype;
+    if (tp_op_is_elementwise((tp_op)x->op))
+        tp_view_expand(view, x->view.ndim, x->view.shape, &edge->view);
+    else
+        tp_view_copy(&edge->view, view);
+    tp_work_link(c->work, edge, source);
+}
+
 static bool clone_compute(cloner *c, tp_tensor *x)
 {
     tp_wnode *node = new_node(c, x, x->op);
     tp_view_copy(&node->store, &x->view);
     if (!new_edges(c, node, x->in_count)) return false;
-    for (int i = 0; i < x->in_count; i++) {
-        const tp_view *view;
-        tp_edge *edge = &node->in[i];
-        int source = source_of(c, x->in[i], &view);
-        edge->dtype = x->in[i]->dtype;
-        if (tp_op_is_elementwise((tp_op)x->op))
-            tp_view_expand(view, x->view.ndim, x->view.shape, &edge->view);
-        else
-            tp_view_copy(&edge->view, view);
-        tp_work_link(c->work, edge, source);
-    }
+    for (int i = 0; i < x->in_count; i++) clone_edge(c, x, &node->in[i], x->in[i]);
     if (tp_op_info_of((tp_op)x->op)->kind == TP_KIND_REDUCE) { /* attributes: keepdims, axes */
         for (int i = 1; i < x->attr_count; i++) node->axes |= 1U << x->attr[i];
     }
-    if (x->op == TP_OP_CONTIGUOUS) {
-        node->as_built = true;
-        c->work->asked_copies++;
-        c->work->asked_copied_bytes += tp_work_bytes(node);
+    if (x->op == TP_OP_CONTIGUOUS) count_copy(c, node);
+    return true;
+}
+
+/* ---- Buffers that are filled in parts ------------------------------------------------------ */
+
+/* A node that stores into `part` of a buffer of x's size: one that reads values (op CONTIGUOUS),
+ * makes them (FULL) or adds them. target: the node that has filled it so far, -1: none has. */
+static tp_wnode *new_part(cloner *c, tp_tensor *x, int op, const tp_view *part, int values,
+                          int target)
+{
+    tp_wnode *node = new_node(c, x, op);
+    node->dtype = node->calc = x->dtype;
+    node->elements = tp_view_numel(&x->view);
+    tp_view_copy(&node->store, part);
+    node->into = target >= 0;
+    if (!new_edges(c, node, values + node->into)) return NULL;
+    if (op == TP_OP_CONTIGUOUS) node->reason = TP_REASON_PART;
+    if (!node->into) return node;
+    tp_edge *edge = &node->in[values];
+    edge->dtype = x->dtype;
+    edge->view = tp_view_row_major(x->view.ndim, x->view.shape);
+    tp_work_link(c->work, edge, target);
+    return node;
+}
+
+/* A part that an operand's values are brought to; gives its number, -1 without memory. */
+static int bring(cloner *c, tp_tensor *x, const tp_view *part, tp_tensor *value, int target)
+{
+    tp_wnode *node = new_part(c, x, TP_OP_CONTIGUOUS, part, 1, target);
+    if (!node) return -1;
+    clone_edge(c, x, &node->in[0], value);
+    count_copy(c, node);
+    return (int)(node - c->work->node);
+}
+
+static bool clone_concat(cloner *c, tp_tensor *x)
+{
+    int axis = (int)x->attr[0], target = -1;
+    int64_t start = 0;
+    for (int i = 0; i < x->in_count; i++) {
+        int64_t size = x->in[i]->view.shape[axis];
+        tp_view part;
+        tp_view_slice(&x->view, axis, start, start + size, 1, &part);
+        target = bring(c, x, &part, x->in[i], target);
+        if (target < 0) return false;
+        start += size;
     }
     return true;
+}
+
+/* The margin dim by dim, within what the dims before have left of it; then the middle. */
+static bool clone_pad(cloner *c, tp_tensor *x)
+{
+    int target = -1;
+    tp_view rest, part, next;
+    tp_view_copy(&rest, &x->view);
+    for (int d = 0; d < x->view.ndim; d++) {
+        int64_t before = x->attr[2 * d], after = x->attr[2 * d + 1], size = rest.shape[d];
+        for (int side = 0; side < 2; side++) {
+            if ((side ? after : before) == 0) continue;
+            tp_view_slice(&rest, d, side ? size - after : 0, side ? size : before, 1, &part);
+            tp_wnode *node = new_part(c, x, TP_OP_FULL, &part, 0, target);
+            if (!node) return false;
+            target = (int)(node - c->work->node);
+        }
+        tp_view_slice(&rest, d, before, size - after, 1, &next);
+        tp_view_copy(&rest, &next);
+    }
+    return bring(c, x, &rest, x->in[0], target) >= 0;
+}
+
+/* A copy of x's first operand to write into. */
+static int target_of(cloner *c, tp_tensor *x)
+{
+    const tp_view *view;
+    int source = source_of(c, x->in[0], &view);
+    int copy = copy_of(c, x, source, view, (tp_dtype)x->dtype);
+    if (copy >= 0) count_copy(c, &c->work->node[copy]);
+    return copy;
+}
+
+static bool clone_update(cloner *c, tp_tensor *x)
+{
+    tp_view part = {.ndim = x->attr_count / 2};
+    for (int d = 0; d < part.ndim; d++) {
+        part.shape[d] = x->attr[d];
+        part.stride[d] = x->attr[part.ndim + d];
+    }
+    part.offset = x->attr[2 * part.ndim];
+    int target = tp_view_numel(&part) == tp_view_numel(&x->view) ? -1 : target_of(c, x);
+    bool whole = target < 0 && tp_view_numel(&part) == tp_view_numel(&x->view);
+    return (target >= 0 || whole) && bring(c, x, &part, x->in[1], target) >= 0;
+}
+
+static bool clone_scatter(cloner *c, tp_tensor *x)
+{
+    int target = target_of(c, x);
+    tp_wnode *node = target < 0 ? NULL : new_part(c, x, x->op, &x->view, 2, target);
+    if (!node) return false;
+    for (int i = 0; i < 2; i++) clone_edge(c, x, &node->in[i], x->in[i + 1]);
+    return true;
+}
+
+static bool clone_node(cloner *c, tp_tensor *x)
+{
+    if (x->state == TP_GONE) {
+        c->status = tp_graph_fail(x->graph, TP_E_STALE, "eval", -1,
+                                  "%%%lld (%s) was given away and an update has written over it",
+                                  (long long)x->id, tp_op_name(x));
+        return false;
+    }
+    if (x->state == TP_EVALUATED) return clone_leaf(c, x);
+    if (tp_tensor_is_view(x)) return clone_view(c, x);
+    switch (x->op) {
+    case TP_OP_CONCAT:
+        return clone_concat(c, x);
+    case TP_OP_PAD:
+        return clone_pad(c, x);
+    case TP_OP_UPDATE:
+        return clone_update(c, x);
+    case TP_OP_SCATTER_ADD:
+        return clone_scatter(c, x);
+    default:
+        return clone_compute(c, x);
+    }
+}
+
+/* Working nodes that x may become. */
+static size_t most_nodes(const tp_tensor *x)
+{
+    switch (x->op) {
+    case TP_OP_CONCAT:
+        return (size_t)x->in_count;
+    case TP_OP_PAD:
+        return (size_t)x->attr_count + 1;
+    case TP_OP_UPDATE:
+    case TP_OP_SCATTER_ADD:
+        return 2;
+    default:
+        return tp_tensor_is_view(x) ? 2 : 1; /* a view may need a copy */
+    }
 }
 
 /* A view as an output: a copy delivers it densely, unless the caller takes any layout. */
@@ -146,11 +293,7 @@ static bool deliver_view(cloner *c, tp_tensor *x, tp_delivery *delivery)
     int copy = copy_of(c, x, source, view, (tp_dtype)x->dtype);
     if (copy < 0) return false;
     tp_wnode *node = &c->work->node[copy];
-    if (!tp_view_is_contiguous(view) || c->work->node[root].op == TP_OP_DATA) {
-        node->as_built = true;
-        c->work->asked_copies++;
-        c->work->asked_copied_bytes += tp_work_bytes(node);
-    }
+    if (!tp_view_is_contiguous(view) || c->work->node[root].op == TP_OP_DATA) count_copy(c, node);
     node->output = true;
     delivery->buffer = copy;
     tp_view_copy(&delivery->view, &node->store);
@@ -171,7 +314,9 @@ static bool deliver(cloner *c, int count, tp_tensor *const *outputs)
         }
         node->output = true;
         delivery->buffer = number;
-        tp_view_copy(&delivery->view, &node->store);
+        const tp_view *view;
+        source_of(c, outputs[i], &view);
+        tp_view_copy(&delivery->view, view);
     }
     return true;
 }
@@ -181,11 +326,7 @@ static bool clone(cloner *c, int count, tp_tensor *const *outputs)
     tp_graph *graph = c->work->graph;
     for (int64_t id = 0; id < c->ids; id++) {
         if (!c->mark[id]) continue;
-        tp_tensor *x = graph->node[id];
-        bool done = x->state == TP_EVALUATED ? clone_leaf(c, x)
-                    : tp_tensor_is_view(x)   ? clone_view(c, x)
-                                             : clone_compute(c, x);
-        if (!done) return false;
+        if (!clone_node(c, graph->node[id])) return false;
         c->number[id] = c->work->node_count - 1;
     }
     return deliver(c, count, outputs);
@@ -209,9 +350,10 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     c.number = tp_context_alloc(graph->context, ids * sizeof *c.number);
     bool done = c.mark && c.number;
     if (done) {
-        size_t nodes = (size_t)(tp_graph_mark(graph, count, outputs, c.mark) + count);
-        for (int64_t id = 0; id < c.ids; id++) { /* a view may need a copy */
-            nodes += c.mark[id] && tp_tensor_is_view(graph->node[id]);
+        tp_graph_mark(graph, count, outputs, c.mark);
+        size_t nodes = (size_t)count;
+        for (int64_t id = 0; id < c.ids; id++) {
+            if (c.mark[id]) nodes += most_nodes(graph->node[id]);
         }
         done = nodes < INT32_MAX;
         work->node = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->node) : NULL;
@@ -223,7 +365,7 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     tp_context_free(graph->context, c.number, ids * sizeof *c.number);
     if (done) return TP_OK;
     tp_work_free(work);
-    return tp_graph_fail_nomem(graph, "eval");
+    return c.status != TP_OK ? c.status : tp_graph_fail_nomem(graph, "eval");
 }
 
 void tp_work_free(tp_work *work)

@@ -100,7 +100,8 @@ static bool can_reshape(const tp_work *work, const tp_wnode *copy, const tp_edge
     bool whole = edge->dtype == copy->dtype && tp_view_is_row_major(&edge->view) &&
                  tp_view_numel(&edge->view) == tp_view_numel(&copy->store) &&
                  tp_view_numel(&edge->view) > 0;
-    if (!whole || reader->alias || !tp_view_is_row_major(&reader->store)) return false;
+    if (!whole || reader->alias || reader->elements || !tp_view_is_row_major(&reader->store))
+        return false;
     if (tp_op_info_of((tp_op)reader->op)->kind == TP_KIND_REDUCE)
         return refine_axes(&edge->view, &copy->store, reader->axes, &axes);
     if (!tp_work_is_elementwise(reader)) return false;
@@ -193,9 +194,7 @@ static bool can_deliver_source(const tp_work *work, const tp_wnode *copy)
     const tp_edge *in = &copy->in[0];
     const tp_wnode *source = &work->node[in->node];
     bool owned = source->op != TP_OP_DATA && !source->alias && !source->output;
-    return owned && in->dtype == source->dtype && tp_view_is_row_major(&in->view) &&
-           tp_view_is_row_major(&source->store) &&
-           tp_view_numel(&in->view) == tp_view_numel(&source->store);
+    return owned && tp_work_reads_whole(work, in);
 }
 
 static tp_status drop(tp_work *work, trial *t)
@@ -216,9 +215,50 @@ static tp_status drop(tp_work *work, trial *t)
     return as_built ? tp_work_ledger(work, t->copy, false, why, t->note) : TP_OK;
 }
 
+/* ---- Copies that are written into ---------------------------------------------------------- */
+
+/* An evaluated tensor that the user gave away, alone in bytes of its own. */
+static bool is_given_away(const tp_tensor *x)
+{
+    const tp_storage *storage = x->storage;
+    return x->donated && storage->block_bytes && storage->refcount == 1 &&
+           (int64_t)storage->size_bytes ==
+               tp_view_numel(&x->result) * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
+}
+
+/* An update works on a copy of its x, unless x is not needed as it was. */
+static tp_status visit_written(tp_work *work, int n)
+{
+    const tp_wnode *copy = &work->node[n];
+    const tp_edge *in = &copy->in[0];
+    const tp_wnode *source = &work->node[in->node];
+    char name[80], note[160];
+    tp_work_label(source, name, sizeof name);
+    const char *why = NULL;
+    tp_reason reason = TP_REASON_ALIAS_WRITE;
+    if (source->alias || tp_work_has_alias(work, in->node))
+        reason = TP_REASON_PASS_OFF, why = "a view of %s is in the way";
+    else if (source->op == TP_OP_DATA && !is_given_away(source->asked))
+        why = "%s is evaluated and may be read again (tp_donate gives it away)";
+    else if (source->output)
+        why = "%s is a result too";
+    else if (tp_work_user(work, in->node, tp_work_user(work, in->node, source->users)->next))
+        why = "%s has other readers";
+    else if (!tp_work_reads_whole(work, in))
+        reason = TP_REASON_RESHAPE_NOT_A_VIEW, why = "%s lies otherwise or is a part of something";
+    snprintf(note, sizeof note, why ? why : "written over %s, which nobody else reads", name);
+    if (why) {
+        tp_work_keep(work, n, reason, NULL, note);
+        return TP_OK;
+    }
+    tp_work_replace(work, n, in->node, NULL);
+    return tp_work_ledger(work, n, false, TP_REASON_IN_PLACE, note);
+}
+
 static tp_status visit(tp_work *work, int n)
 {
     const tp_wnode *copy = &work->node[n];
+    if (tp_work_is_written(work, n)) return visit_written(work, n);
     trial t = {.copy = n, .dims = {-1, -1}};
     if (copy->output && !can_deliver_source(work, copy)) {
         tp_work_keep(work, n, TP_REASON_USER_KEPT, NULL,
@@ -237,7 +277,7 @@ tp_status tp_pass_drop_copies(tp_work *work)
 {
     for (int n = 0; n < work->node_count; n++) {
         const tp_wnode *node = &work->node[n];
-        bool copy = node->op == TP_OP_CONTIGUOUS && !node->alias && !node->dead;
+        bool copy = node->op == TP_OP_CONTIGUOUS && !node->alias && !node->dead && !node->elements;
         if (copy && !tp_work_has_alias(work, n)) TRY(visit(work, n));
     }
     tp_work_sweep(work);

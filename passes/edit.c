@@ -88,9 +88,39 @@ int tp_work_base(const tp_work *work, int n)
     return n;
 }
 
+int64_t tp_work_elements(const tp_wnode *node)
+{
+    return node->elements ? node->elements : tp_view_numel(&node->store);
+}
+
 int64_t tp_work_bytes(const tp_wnode *node)
 {
+    return tp_work_elements(node) * (int64_t)tp_dtype_size((tp_dtype)node->dtype);
+}
+
+int64_t tp_work_stored_bytes(const tp_wnode *node)
+{
     return tp_view_numel(&node->store) * (int64_t)tp_dtype_size((tp_dtype)node->dtype);
+}
+
+int tp_work_operands(const tp_wnode *node)
+{
+    return node->in_count - node->into;
+}
+
+bool tp_work_is_written(const tp_work *work, int n)
+{
+    const tp_edge *edge = tp_work_user(work, n, work->node[n].users);
+    if (!edge) return false;
+    const tp_wnode *reader = &work->node[edge->reader];
+    return reader->into && edge == &reader->in[reader->in_count - 1];
+}
+
+bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge)
+{
+    const tp_wnode *node = &work->node[edge->node];
+    return edge->dtype == node->dtype && tp_view_is_row_major(&edge->view) &&
+           tp_view_numel(&edge->view) == tp_work_elements(node);
 }
 
 bool tp_work_is_elementwise(const tp_wnode *node)
@@ -135,7 +165,7 @@ tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, c
         (tp_copy){.tensor = copy->asked,
                   .kept = kept,
                   .reason = reason,
-                  .bytes = tp_work_bytes(copy),
+                  .bytes = tp_work_stored_bytes(copy),
                   .dims = {kept ? copy->dims[0] : -1, kept ? copy->dims[1] : -1},
                   .note = text};
     return TP_OK;

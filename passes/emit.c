@@ -68,6 +68,7 @@ static tp_status emit_step(emitter *e, int n)
     TRY(tp_work_step(work, n, &plan->arena, step));
     for (int i = 0; i < step->operand_count; i++)
         step->operand[i].buffer = add_buffer(e, tp_work_base(work, step->operand[i].buffer));
+    if (step->into >= 0) step->into = add_buffer(e, step->into);
     step->out.buffer = add_buffer(e, n);
     step->kernel = tp_backend_choose(work->backend, step, NULL, NULL);
     add_to_summary(&plan->summary, step);
@@ -75,7 +76,7 @@ static tp_status emit_step(emitter *e, int n)
     if (node->reason == TP_REASON_NONE) node->reason = TP_REASON_PASS_OFF;
     step->ledger = work->copy_count;
     plan->summary.copies++;
-    plan->summary.copied_bytes += tp_work_bytes(node);
+    plan->summary.copied_bytes += tp_work_stored_bytes(node);
     return tp_work_ledger(work, n, true, node->reason,
                           node->note ? node->note : tp_reason_meaning(node->reason));
 }

@@ -139,7 +139,7 @@ static bool only_read_by(const group *g, int n, const reading *r)
 static bool may_join(const group *g, const reading *r, bool *second)
 {
     const tp_wnode *node = &g->work->node[r->node];
-    if (!tp_work_is_elementwise(node) || r->dtype != node->dtype) return false;
+    if (!tp_work_is_elementwise(node) || r->dtype != node->dtype || node->elements) return false;
     bool inside = !node->output && only_read_by(g, r->node, r);
     *second = !inside;
     if (node->op == TP_OP_FULL) return true;
@@ -152,7 +152,7 @@ static bool may_join(const group *g, const reading *r, bool *second)
 static bool may_reduce(const group *g, const reading *r)
 {
     const tp_wnode *node = &g->work->node[r->node];
-    if (g->prologue || g->reduction >= 0 || node->alias || node->output ||
+    if (g->prologue || g->reduction >= 0 || node->alias || node->output || node->elements ||
         tp_op_info_of((tp_op)node->op)->kind != TP_KIND_REDUCE)
         return false;
     if (r->dtype != node->dtype || !only_read_by(g, r->node, r)) return false;
@@ -218,7 +218,7 @@ static tp_program *write_program(group *g)
         const tp_wnode *node = &g->work->node[m->node];
         int value[3] = {0};
         uint8_t dtype[3] = {0};
-        for (int i = 0; i < node->in_count && i < 3; i++) {
+        for (int i = 0; i < tp_work_operands(node) && i < 3; i++) {
             value[i] = value_of(g, m->reading[i]);
             dtype[i] = g->reading[m->reading[i]].dtype;
         }
@@ -266,15 +266,18 @@ static tp_edge *write_edges(group *g, tp_edge *at)
 }
 
 /* Room for the operands of the finished root: the prologue's loads, its own further operands,
- * the epilogue's loads. The old edges go. */
+ * the epilogue's loads. The old edges go; a buffer that it writes into stays the last one. */
 static tp_edge *new_operands(tp_work *work, int root, int count)
 {
     tp_wnode *node = &work->node[root];
     tp_edge *in = tp_work_alloc(work, (size_t)(count + 1) * sizeof *in);
     if (!in) return NULL;
+    int target = node->into ? node->in[node->in_count - 1].node : -1;
+    if (node->into) in[count] = node->in[node->in_count - 1];
     for (int i = 0; i < node->in_count; i++) node->in[i].node = -1;
     node->in = in;
-    node->in_count = count;
+    node->in_count = count + node->into;
+    if (node->into) tp_work_link(work, &in[count], target);
     return in;
 }
 
@@ -310,7 +313,7 @@ static tp_status fuse_elementwise(group *g, group *inner, tp_work *work, int n)
     tp_wnode *node = &work->node[n];
     start(g, work, n);
     tp_view_copy(&g->domain, &node->store);
-    if (!add_member(g, n, &node->store, node->in_count, false)) return TP_OK;
+    if (!add_member(g, n, &node->store, tp_work_operands(node), false)) return TP_OK;
     grow(g);
     int reduction = g->reduction >= 0 ? g->reading[g->reduction].node : -1;
     if (g->member_count == 1 && reduction < 0) return TP_OK;
@@ -347,7 +350,7 @@ static tp_status fuse_prologue(group *g, tp_work *work, int n)
     start_prologue(g, work, n, n);
     if (g->member_count == 1) return TP_OK;
     tp_edge *old = node->in;
-    int further = node->in_count - 1, producer[2] = {-1, -1};
+    int further = tp_work_operands(node) - 1, producer[2] = {-1, -1};
     for (int i = 0; i < further; i++) producer[i] = old[i + 1].node;
     tp_program *program = write_program(g);
     tp_edge *in = program ? new_operands(work, n, g->loads + further) : NULL;

@@ -8,9 +8,15 @@
  * row-major until write_through says otherwise. A node with a VIEW-like op only stands in
  * until fold_views has run: it has no buffer, its readers' views address its base already.
  *
+ * Several nodes may fill one buffer, part by part (concat, pad, update): `store` then addresses a
+ * part of it, `elements` says how large it is, and from the second on `into` is set: the last
+ * operand is the buffer as the node before left it, whose bytes the node takes over. Readers
+ * address the whole buffer.
+ *
  * What always holds (tp_work_verify): an edge's node is smaller than its reader; every edge's
- * view stays inside its producer's buffer; store is a bijection onto the buffer; a live node
- * reads no dead one; a delivered node is not dead. */
+ * view stays inside its producer's buffer; store is a bijection onto the buffer or onto a part of
+ * it; a buffer that is written into has no other reader and is not delivered; a live node reads
+ * no dead one; a delivered node is not dead. */
 #ifndef TP_PASS_H
 #define TP_PASS_H
 
@@ -32,6 +38,8 @@ typedef struct tp_wnode {
     bool dead;        /* nobody needs it any more, or another node does its work */
     bool output;      /* its buffer is delivered */
     int heir;         /* of a dead node that was delivered: who is in its place */
+    bool into;        /* see above */
+    int64_t elements; /* of its buffer, if store addresses a part of it; else 0 */
     bool as_built;    /* a copy that the user's graph makes */
     tp_reason reason; /* of a copy that some pass had to leave: why */
     int dims[2];      /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge, else -1 */
@@ -117,7 +125,16 @@ void tp_work_sweep(tp_work *work);
 tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, const char *note);
 /* Notes why a copy stays; dims NULL: no dims are to blame. */
 void tp_work_keep(tp_work *work, int node, tp_reason reason, const int dims[2], const char *note);
+/* Elements and bytes of its buffer; bytes that it stores. */
+int64_t tp_work_elements(const tp_wnode *node);
 int64_t tp_work_bytes(const tp_wnode *node);
+int64_t tp_work_stored_bytes(const tp_wnode *node);
+/* Operands that it reads: all but a buffer that it writes into. */
+int tp_work_operands(const tp_wnode *node);
+/* Whether some node writes into n's buffer; it is then n's only reader. */
+bool tp_work_is_written(const tp_work *work, int n);
+/* Whether an edge reads its producer's buffer in its whole length, row-major. */
+bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge);
 /* Whether the node does elementwise work (its own op or a copy, cast or constant). */
 bool tp_work_is_elementwise(const tp_wnode *node);
 /* Short name for notes: the user's name or "%12 matmul". */

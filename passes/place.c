@@ -34,11 +34,36 @@ static void find_lives(tp_work *work)
     }
 }
 
+/* The nodes of a group, up to position `at` of the order, lie in n's bytes from now on. */
+static void move_group(tp_work *work, int root, int n, int at)
+{
+    for (int b = work->place[root].first; b <= at; b++) {
+        if (work->place[work->order[b]].root == root) work->place[work->order[b]].root = n;
+    }
+    work->place[n].first = work->place[root].first;
+}
+
+/* A node that writes into a buffer lies in its bytes: one group, live from the first writer to the
+ * last reader. A delivered member owns the bytes; a leaf that was given away keeps them. */
+static void join_targets(tp_work *work)
+{
+    for (int i = 0; i < work->order_count; i++) {
+        int n = work->order[i];
+        const tp_wnode *node = &work->node[n];
+        if (!node->into) continue;
+        int target = node->in[node->in_count - 1].node, root = work->place[target].root;
+        tp_place *group = &work->place[root];
+        work->place[n].root = root;
+        if (work->place[n].last > group->last) group->last = work->place[n].last;
+        if (node->output && work->node[root].op != TP_OP_DATA) move_group(work, root, n, i);
+    }
+}
+
 /* ---- In place ------------------------------------------------------------------------ */
 
 static bool element_by_element(const tp_wnode *node)
 {
-    if (node->epilogue) return false;
+    if (node->epilogue || node->elements) return false;
     return tp_work_is_elementwise(node) || node->op == TP_OP_SOFTMAX ||
            node->op == TP_OP_LAYER_NORM;
 }
@@ -50,7 +75,7 @@ static bool may_overwrite(const tp_work *work, int n, int i)
     int base = tp_work_base(work, node->in[i].node);
     const tp_wnode *producer = &work->node[base];
     const tp_place *old = &work->place[base];
-    if (producer->op == TP_OP_DATA || work->node[old->root].output || producer->output)
+    if (work->node[old->root].op == TP_OP_DATA || work->node[old->root].output || producer->output)
         return false;
     if (tp_work_bytes(producer) != tp_work_bytes(node) ||
         work->place[old->root].last != work->place[n].first)
@@ -79,13 +104,7 @@ static void overwrite_operands(tp_work *work)
             work->place[root].last = work->place[n].last;
             work->in_place++;
             /* A delivered node owns its bytes: then the whole group lies in its storage. */
-            if (node->output) {
-                for (int b = work->place[root].first; b <= k; b++) {
-                    if (work->place[work->order[b]].root == root)
-                        work->place[work->order[b]].root = n;
-                }
-                work->place[n].first = work->place[root].first;
-            }
+            if (node->output) move_group(work, root, n, k);
             break;
         }
     }
@@ -209,10 +228,11 @@ tp_status tp_work_place_apart(tp_work *work)
     for (int n = 0; n < work->node_count; n++)
         work->place[n] = (tp_place){.first = -1, .last = -1, .root = n};
     find_lives(work);
+    join_targets(work);
     int64_t end = 0;
     for (int i = 0; i < work->order_count; i++) {
         int n = work->order[i];
-        if (!is_temporary(&work->node[n])) continue;
+        if (!is_temporary(&work->node[n]) || work->place[n].root != n) continue;
         work->place[n].offset = end;
         end += (tp_work_bytes(&work->node[n]) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
     }

@@ -20,7 +20,9 @@ int tp_program_convert(tp_program *program, int value, uint8_t from, uint8_t to)
 
 int tp_program_room(const tp_wnode *node)
 {
-    return node->op == TP_OP_CONTIGUOUS ? 0 : node->op == TP_OP_CAST ? 1 : node->in_count + 1;
+    return node->op == TP_OP_CONTIGUOUS ? 0
+           : node->op == TP_OP_CAST     ? 1
+                                        : tp_work_operands(node) + 1;
 }
 
 int tp_program_apply(tp_program *program, const tp_wnode *node, const int *value,
@@ -33,7 +35,7 @@ int tp_program_apply(tp_program *program, const tp_wnode *node, const int *value
             program,
             (tp_insn){.op = TP_OP_FULL, .dtype = node->dtype, .imm = node->asked->value[0]});
     tp_insn insn = {.op = node->op, .dtype = node->dtype};
-    for (int i = 0; i < node->in_count; i++) {
+    for (int i = 0; i < tp_work_operands(node); i++) {
         bool condition = node->op == TP_OP_WHERE && i == 0;
         insn.in[i] = (uint8_t)tp_program_convert(program, value[i], dtype[i],
                                                  condition ? TP_BOOL : node->calc);

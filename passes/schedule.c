@@ -34,6 +34,18 @@ static int64_t freeable_bytes(const tp_wnode *node)
     return node->op == TP_OP_DATA || node->output ? 0 : tp_work_bytes(node);
 }
 
+/* A node that writes into a buffer takes none and ends none. */
+static int64_t taken_bytes(const tp_wnode *node)
+{
+    return node->into ? 0 : freeable_bytes(node);
+}
+
+static int64_t ended_bytes(const tp_work *work, const tp_wnode *node, int operand)
+{
+    bool target = node->into && operand == node->in_count - 1;
+    return target ? 0 : freeable_bytes(&work->node[tp_work_base(work, node->in[operand].node)]);
+}
+
 /* How often node reads each of its bases is counted per edge. */
 static void count_readers(const tp_work *work, int *readers)
 {
@@ -51,11 +63,11 @@ static int64_t peak_of(const tp_work *work, const int *order, int count, int *re
     count_readers(work, readers);
     for (int i = 0; i < count; i++) {
         const tp_wnode *node = &work->node[order[i]];
-        live += freeable_bytes(node);
+        live += taken_bytes(node);
         if (live > peak) peak = live;
         for (int j = 0; j < node->in_count; j++) {
             int base = tp_work_base(work, node->in[j].node);
-            if (--readers[base] == 0) live -= freeable_bytes(&work->node[base]);
+            if (--readers[base] == 0) live -= ended_bytes(work, node, j);
         }
     }
     return peak;
@@ -104,7 +116,7 @@ static entry pop(scheduler *s)
 static int64_t score_of(const scheduler *s, int n)
 {
     const tp_wnode *node = &s->work->node[n];
-    int64_t score = -freeable_bytes(node);
+    int64_t score = -taken_bytes(node);
     for (int i = 0; i < node->in_count; i++) {
         int base = tp_work_base(s->work, node->in[i].node), own = 0;
         bool first = true;
@@ -113,7 +125,7 @@ static int64_t score_of(const scheduler *s, int n)
             first = first && !(same && j < i);
             own += same;
         }
-        if (first && s->readers[base] == own) score += freeable_bytes(&s->work->node[base]);
+        if (first && s->readers[base] == own) score += ended_bytes(s->work, node, i);
     }
     return score;
 }

@@ -9,12 +9,13 @@
 static bool own_program(const tp_wnode *node, tp_arena *arena, tp_program *program)
 {
     bool elementwise = tp_work_is_elementwise(node);
-    *program = (tp_program){.load_count = elementwise ? node->in_count : 1,
+    int operands = tp_work_operands(node);
+    *program = (tp_program){.load_count = elementwise ? operands : 1,
                             .insn = tp_arena_alloc(arena, 4 * sizeof(tp_insn))};
     if (!program->insn) return false;
     static const int value[] = {0, 1, 2};
     uint8_t dtype[3];
-    for (int i = 0; i < node->in_count && i < 3; i++) dtype[i] = node->in[i].dtype;
+    for (int i = 0; i < operands && i < 3; i++) dtype[i] = node->in[i].dtype;
     program->result = elementwise ? tp_program_apply(program, node, value, dtype)
                                   : tp_program_convert(program, 0, dtype[0], node->calc);
     return true;
@@ -68,6 +69,13 @@ static void set_layer_norm(const tp_wnode *node, tp_step *step)
     }
 }
 
+/* What works along the axis that is the op's first attribute. */
+static void set_along(const tp_wnode *node, tp_step_kind kind, tp_step *step)
+{
+    step->kind = kind;
+    step->axis = (int)node->asked->attr[0];
+}
+
 static void set_kind(const tp_wnode *node, tp_step *step)
 {
     if (tp_op_info_of((tp_op)node->op)->kind == TP_KIND_REDUCE) {
@@ -78,6 +86,7 @@ static void set_kind(const tp_wnode *node, tp_step *step)
     case TP_OP_SOFTMAX:
         step->kind = TP_STEP_SOFTMAX;
         step->axes = 1U << node->asked->attr[0];
+        step->value[0].i = node->asked->attr_count > 1;
         break;
     case TP_OP_LAYER_NORM:
         set_layer_norm(node, step);
@@ -86,8 +95,29 @@ static void set_kind(const tp_wnode *node, tp_step *step)
         step->kind = TP_STEP_MATMUL;
         break;
     case TP_OP_INDEX_SELECT:
-        step->kind = TP_STEP_INDEX_SELECT;
-        step->axis = (int)node->asked->attr[0];
+        set_along(node, TP_STEP_INDEX_SELECT, step);
+        break;
+    case TP_OP_TAKE_ALONG:
+        set_along(node, TP_STEP_TAKE_ALONG, step);
+        break;
+    case TP_OP_SCATTER_ADD:
+        set_along(node, TP_STEP_SCATTER_ADD, step);
+        tp_view_copy(&step->domain, &node->in[1].view);
+        break;
+    case TP_OP_CUMSUM:
+    case TP_OP_CUMPROD:
+    case TP_OP_CUMMAX:
+        set_along(node, TP_STEP_SCAN, step);
+        break;
+    case TP_OP_SORT:
+    case TP_OP_ARGSORT:
+        set_along(node, TP_STEP_SORT, step);
+        step->value[0].i = node->asked->attr[1];
+        break;
+    case TP_OP_RANDOM_UNIFORM:
+    case TP_OP_RANDOM_NORMAL:
+        step->kind = TP_STEP_RANDOM;
+        step->value[0].i = node->asked->attr[node->asked->attr_count - 1];
         break;
     case TP_OP_ARANGE:
         step->kind = TP_STEP_ARANGE;
@@ -115,10 +145,12 @@ tp_status tp_work_step(tp_work *work, int n, tp_arena *arena, tp_step *step)
     step->asked = node->asked;
     step->fused = node->fused;
     step->ledger = -1;
-    step->operand_count = node->in_count;
-    step->operand = tp_arena_alloc(arena, (size_t)(node->in_count + 1) * sizeof *step->operand);
+    step->operand_count = tp_work_operands(node);
+    step->into = node->into ? node->in[node->in_count - 1].node : -1;
+    step->operand =
+        tp_arena_alloc(arena, (size_t)(step->operand_count + 1) * sizeof *step->operand);
     if (!step->operand) return tp_graph_fail_nomem(work->graph, "eval");
-    for (int i = 0; i < node->in_count; i++) {
+    for (int i = 0; i < step->operand_count; i++) {
         step->operand[i].buffer = node->in[i].node;
         step->operand[i].dtype = node->in[i].dtype;
         tp_view_copy(&step->operand[i].view, &node->in[i].view);

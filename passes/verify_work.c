@@ -32,12 +32,24 @@ static const char *node_fault(const tp_work *work, int n)
         const char *fault = edge_fault(work, &node->in[i], n);
         if (fault) return fault;
     }
+    if (node->into) {
+        const tp_edge *target = &node->in[node->in_count - 1];
+        const tp_edge *user = tp_work_user(work, target->node, work->node[target->node].users);
+        if (user != target || tp_work_user(work, target->node, user->next))
+            return "the buffer that it writes into has other readers";
+        if (work->node[target->node].output || !tp_work_reads_whole(work, target) ||
+            tp_work_elements(&work->node[target->node]) != node->elements)
+            return "the buffer that it writes into is another's";
+    }
     int64_t low, high;
     if (node->alias || node->op == TP_OP_DATA || tp_view_numel(&node->store) == 0) return NULL;
+    bool reached = tp_view_reach(&node->store, &low, &high);
+    if (node->elements) {
+        if (!tp_view_is_injective(&node->store)) return "its store is no bijection";
+        return reached && low >= 0 && high < node->elements ? NULL : "its store leaves its buffer";
+    }
     if (!tp_view_is_dense(&node->store)) return "its store is no bijection";
-    if (!tp_view_reach(&node->store, &low, &high) || low != 0)
-        return "its store does not start at 0";
-    return NULL;
+    return reached && low == 0 ? NULL : "its store does not start at 0";
 }
 
 const char *tp_work_verify(const tp_work *work, char *text, size_t size)

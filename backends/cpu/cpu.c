@@ -47,7 +47,12 @@ static int describe(char *text, size_t size)
 
 extern const tp_backend tp_backend_cpu;
 const tp_backend tp_backend_cpu = {.name = "cpu",
-                                   .kernels = {[TP_STEP_EWISE] = tp_cpu_ewise_kernels,
+                                   .kernels = {[TP_STEP_TAKE_ALONG] = tp_cpu_take_along_kernels,
+                                               [TP_STEP_SCATTER_ADD] = tp_cpu_scatter_add_kernels,
+                                               [TP_STEP_SCAN] = tp_cpu_scan_kernels,
+                                               [TP_STEP_SORT] = tp_cpu_sort_kernels,
+                                               [TP_STEP_RANDOM] = tp_cpu_random_kernels,
+                                               [TP_STEP_EWISE] = tp_cpu_ewise_kernels,
                                                [TP_STEP_REDUCE] = tp_cpu_reduce_kernels,
                                                [TP_STEP_SOFTMAX] = tp_cpu_softmax_kernels,
                                                [TP_STEP_LAYER_NORM] = tp_cpu_layer_norm_kernels,

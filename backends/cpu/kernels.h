@@ -10,6 +10,11 @@ extern const tp_kernel *const tp_cpu_softmax_kernels[];
 extern const tp_kernel *const tp_cpu_layer_norm_kernels[];
 extern const tp_kernel *const tp_cpu_matmul_kernels[];
 extern const tp_kernel *const tp_cpu_index_select_kernels[];
+extern const tp_kernel *const tp_cpu_take_along_kernels[];
+extern const tp_kernel *const tp_cpu_scatter_add_kernels[];
+extern const tp_kernel *const tp_cpu_scan_kernels[];
+extern const tp_kernel *const tp_cpu_sort_kernels[];
+extern const tp_kernel *const tp_cpu_random_kernels[];
 extern const tp_kernel *const tp_cpu_arange_kernels[];
 
 #endif

@@ -65,6 +65,10 @@ static void softmax_f32(const job *j, float *x, float *spare)
     (void)spare;
     float max = x[0];
     j->loops->best[0][TP_F32](j->length, x, &max);
+    if (j->step->value[0].i && max == -INFINITY) { /* all is masked */
+        memset(x, 0, (size_t)j->length * sizeof *x);
+        return;
+    }
     j->loops->exp_f32(j->length, x, max, x);
     j->loops->div_f32(j->length, x, sum_f32(j->loops, j->length, x));
 }
@@ -74,6 +78,10 @@ static void softmax_f64(const job *j, double *x, double *spare)
     (void)spare;
     double max = x[0];
     j->loops->best[0][TP_F64](j->length, x, &max);
+    if (j->step->value[0].i && max == -INFINITY) {
+        memset(x, 0, (size_t)j->length * sizeof *x);
+        return;
+    }
     for (int64_t i = 0; i < j->length; i++) x[i] = exp(x[i] - max);
     double sum = sum_f64(j->loops, j->length, x);
     for (int64_t i = 0; i < j->length; i++) x[i] /= sum;

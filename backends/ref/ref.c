@@ -138,11 +138,11 @@ static void read_line(const tp_step *step, tp_run *run, int64_t *index, long dou
 
 static void softmax_line(const tp_step *step, long double *x, int64_t n)
 {
-    (void)step;
     long double max = x[0], sum = 0;
     for (int64_t i = 1; i < n; i++) max = max != max || max > x[i] ? max : x[i];
     for (int64_t i = 0; i < n; i++) sum += expl(x[i] - max);
-    for (int64_t i = 0; i < n; i++) x[i] = expl(x[i] - max) / sum;
+    bool nothing = step->value[0].i && max == -INFINITY; /* all is masked */
+    for (int64_t i = 0; i < n; i++) x[i] = nothing ? 0 : expl(x[i] - max) / sum;
 }
 
 static void norm_line(const tp_step *step, long double *x, int64_t n)
@@ -298,6 +298,14 @@ KERNEL(layer_norm)
 KERNEL(matmul)
 KERNEL(index_select)
 KERNEL(arange)
+#define KERNEL_ALONG(name)                                                                         \
+    static const tp_kernel kernel_##name = {"ref_" #name, NULL, tp_ref_##name, NULL};              \
+    static const tp_kernel *const list_##name[] = {&kernel_##name, NULL};
+KERNEL_ALONG(take_along)
+KERNEL_ALONG(scatter_add)
+KERNEL_ALONG(scan)
+KERNEL_ALONG(sort)
+KERNEL_ALONG(random)
 
 extern const tp_backend tp_backend_ref;
 const tp_backend tp_backend_ref = {.name = "ref",
@@ -307,5 +315,10 @@ const tp_backend tp_backend_ref = {.name = "ref",
                                                [TP_STEP_LAYER_NORM] = list_layer_norm,
                                                [TP_STEP_MATMUL] = list_matmul,
                                                [TP_STEP_INDEX_SELECT] = list_index_select,
+                                               [TP_STEP_TAKE_ALONG] = list_take_along,
+                                               [TP_STEP_SCATTER_ADD] = list_scatter_add,
+                                               [TP_STEP_SCAN] = list_scan,
+                                               [TP_STEP_SORT] = list_sort,
+                                               [TP_STEP_RANDOM] = list_random,
                                                [TP_STEP_ARANGE] = list_arange},
                                    .describe = describe};

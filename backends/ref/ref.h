@@ -14,4 +14,11 @@ tp_value tp_ref_program(const tp_program *program, const tp_step *step, const tp
                         int first, const tp_value *given, tp_dtype given_dtype,
                         const int64_t *index, tp_dtype *dtype);
 
+/* along.c: kernels along one axis, and random numbers. */
+tp_status tp_ref_take_along(const tp_step *step, tp_run *run);
+tp_status tp_ref_scatter_add(const tp_step *step, tp_run *run);
+tp_status tp_ref_scan(const tp_step *step, tp_run *run);
+tp_status tp_ref_sort(const tp_step *step, tp_run *run);
+tp_status tp_ref_random(const tp_step *step, tp_run *run);
+
 #endif

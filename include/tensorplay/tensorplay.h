@@ -226,6 +226,14 @@ TP_OP tp_eye(tp_graph *graph, tp_dtype dtype, int64_t rows, int64_t cols, int64_
 TP_OP tp_linspace(tp_graph *graph, tp_dtype dtype, double start, double stop, int64_t count);
 /* y[.., c] = 1 where indices[..] = c, for c < classes; an index outside gives zeros. */
 TP_OP tp_one_hot(tp_tensor *indices, int64_t classes, tp_dtype dtype);
+/* Random numbers of a float dtype: element i is a function of seed and i alone, the same on every
+ * backend and with any number of threads. uniform: in [0, 1), a multiple of 2^-p for the p bits
+ * of the dtype's significand; normal: mean 0, deviation 1. Source: Philox 4x32-10 (Salmon et al.
+ * 2011), AS 241 (Wichura 1988). */
+TP_OP tp_random_uniform(tp_graph *graph, tp_dtype dtype, int ndim, const int64_t *shape,
+                        uint64_t seed);
+TP_OP tp_random_normal(tp_graph *graph, tp_dtype dtype, int ndim, const int64_t *shape,
+                       uint64_t seed);
 /* The array in a .npy file: format versions 1 to 3, either byte order, Fortran order as
  * a transposed view. Fails: TP_E_FILE; TP_E_FORMAT before anything is allocated. */
 TP_OP tp_load_npy(tp_graph *graph, const char *path);
@@ -488,6 +496,56 @@ TP_OP tp_outer(tp_tensor *a, tp_tensor *b);
  * range fails the evaluation with TP_E_BOUNDS before the result is published. */
 TP_OP tp_index_select(tp_tensor *x, int axis, tp_tensor *indices);
 
+/* The same with n-d indices. take_along: indices have x's rank, other dims broadcast; see
+ * numpy.take_along_axis. gather: other dims of indices may be smaller than x's; see torch.gather.
+ */
+TP_OP tp_take_along(tp_tensor *x, int axis, tp_tensor *indices);
+TP_OP tp_gather(tp_tensor *x, int axis, tp_tensor *indices);
+/* x, with source[.., i, ..] added at index indices[.., i, ..] of the axis, for all i in their
+ * order: the same bits with any number of threads. indices and source broadcast to x's other dims;
+ * dtypes as tp_add; f16 and bf16 add up in f32. Out of range as tp_index_select. Cost: source, and
+ * x as tp_update. */
+TP_OP tp_scatter_add(tp_tensor *x, int axis, tp_tensor *indices, tp_tensor *source);
+
+/* ---- Along an axis ------------------------------------------------------------------------
+ * y has x's shape. Dtypes of cumsum, cumprod and cummax are those of tp_sum, tp_prod and tp_max;
+ * floats add up and multiply in f64, sums of f64 are compensated. */
+TP_OP tp_cumsum(tp_tensor *x, int axis);
+TP_OP tp_cumprod(tp_tensor *x, int axis);
+TP_OP tp_cummax(tp_tensor *x, int axis);
+/* In order; equal elements keep theirs. NaN counts as larger than all numbers: last, or first when
+ * descending; -0 equals +0. argsort gives the i64 indices. Cost: n log n. */
+TP_OP tp_sort(tp_tensor *x, int axis, bool descending);
+TP_OP tp_argsort(tp_tensor *x, int axis, bool descending);
+/* The k largest of an axis, largest first, and their indices; either may be NULL. Fails:
+ * TP_E_ARGUMENT for k outside [0, size]. */
+TP_API tp_status tp_topk(tp_tensor *x, int axis, int64_t k, tp_tensor **values,
+                         tp_tensor **indices);
+
+/* ---- Parts of a larger tensor -----------------------------------------------------------
+ * Whoever makes the parts stores straight into them where it can; a part that lies elsewhere
+ * already is copied (reason PART). */
+
+/* parts[0..count) one after the other along an axis: tp_concat(TP_LIST(a, b), 0). The other sizes
+ * are equal (TP_E_SHAPE), dtypes are promoted, bool stays bool. */
+TP_OP tp_concat(int count, tp_tensor *const *parts, int axis);
+/* Tensors of one shape along a new axis, in [-(rank+1), rank]. */
+TP_OP tp_stack(int count, tp_tensor *const *parts, int axis);
+/* y[i + shift] = x[i] along an axis, around its ends. */
+TP_OP tp_roll(tp_tensor *x, int axis, int64_t shift);
+/* x with value around it: widths are those before and after each dim, 2 rank of them, 0 or more.
+ * An integer dtype must hold value (TP_E_DTYPE). */
+TP_OP tp_pad(tp_tensor *x, int count, const int64_t *widths, double value);
+/* x but for a region, where value (broadcast, converted as by tp_cast) stands instead; x stays as
+ * it is. region is a view of x: tp_update(x, tp_index(x, "2:4, :"), v). Fails: TP_E_ARGUMENT when
+ * it is none; TP_E_SHAPE when value does not fit it, or it has stride 0 or overlaps itself. Cost:
+ * the region, if nobody else needs x as it was; else a copy of x too (ALIAS_WRITE). */
+TP_OP tp_update(tp_tensor *x, tp_tensor *region, tp_tensor *value);
+/* Tells that the caller will not read x, which is evaluated, again: an update may write over its
+ * bytes (a cache that grows in place). Afterwards, also when the evaluation fails, x reads as
+ * TP_E_STALE if it was a leaf and as not evaluated if not. */
+TP_API tp_status tp_donate(tp_tensor *x);
+
 /* ---- Layers ------------------------------------------------------------------------------
  * Put together from the operations above. An operand that may be NULL may be so only while no
  * error of the graph is unread: a builder that failed also gives NULL. */
@@ -502,6 +560,24 @@ TP_OP tp_rms_norm(tp_tensor *x, int axes, tp_tensor *weight, double eps);
  * [batch, channels, ..]; weight and bias may be NULL. For inference: mean and var are given. */
 TP_OP tp_batch_norm(tp_tensor *x, tp_tensor *mean, tp_tensor *var, tp_tensor *weight,
                     tp_tensor *bias, double eps);
+
+/* softmax(scale q k^T + mask) v over the last two dims: q [.., heads, rows, width], k [.., heads,
+ * keys, width], v [.., heads, keys, out]. k and v may have fewer heads, which then serve equal
+ * groups of q's without being repeated. scale 0: 1 / sqrt(width). mask: bool (true: attend) or
+ * numbers that are added; may be NULL. causal: row i sees keys up to i + keys - rows. A row that
+ * sees nothing gives 0. Cost: the scores, [.., heads, rows, keys], in memory; copies nothing. */
+TP_OP tp_attention(tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *mask, double scale,
+                   bool causal);
+/* Of tp_conv2d, for height and width; 0 stands for 1 (padding: for 0). */
+typedef struct tp_conv {
+    int64_t stride[2], padding[2], dilation[2];
+    int64_t groups;
+} tp_conv;
+/* y[n, o, i, j] = sum x[n, c, i stride + h dilation - padding, ..] w[o, c, h, w] + bias[o]:
+ * x [batch, in, height, width], w [out, in / groups, height, width], bias [out] or NULL; how NULL:
+ * a stride of 1, no padding. Cost: one batched matmul, and a copy of the windows of x unless the
+ * kernel is 1 x 1 with stride 1 (RESHAPE_NOT_A_VIEW: windows overlap, no GEMM reads that). */
+TP_OP tp_conv2d(tp_tensor *x, tp_tensor *w, tp_tensor *bias, const tp_conv *how);
 
 /* ---- Evaluation -------------------------------------------------------------------- */
 

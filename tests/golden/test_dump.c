@@ -206,8 +206,21 @@ static const char every_op[] = "%0 = data f32 [2,3] {1,-2,3,-4,5,-6}\n"
                                "%25 = argmax %20 [0,0]\n"
                                "%26 = argmin %20 [0,0]\n"
                                "%27 = prod %20 [0,1]\n"
-                               "%28 = windows %0 [1,2,1,1]\n";
-#define STRUCTURED 29
+                               "%28 = windows %0 [1,2,1,1]\n"
+                               "%29 = concat %0 %0 %0 %0 [1]\n"
+                               "%30 = pad %0 f32 [1,0,0,2] 0x1p+0\n"
+                               "%31 = update %0 %0 [2,3,3,1,0]\n"
+                               "%32 = argsort %0 [1,0]\n"
+                               "%33 = scatter_add %0 %32 %0 [1]\n"
+                               "%34 = take_along %0 %32 [1]\n"
+                               "%35 = cumsum %0 [1]\n"
+                               "%36 = cumprod %0 [0]\n"
+                               "%37 = cummax %0 [1]\n"
+                               "%38 = sort %0 [0,1]\n"
+                               "%39 = random_uniform f32 [2,3,7]\n"
+                               "%40 = random_normal f64 [-1]\n"
+                               "%41 = softmax %0 [1,1]\n";
+#define STRUCTURED 42
 
 /* Adds elementwise rows by kind; gives the text's last node. */
 static int64_t add_elementwise(char *text, size_t size, int64_t next)

@@ -284,7 +284,7 @@ Test(golden, malformed_programs_are_refused_where_they_fail)
         {"%0 = full f32 [2,2] 1\n%1 = select %0 [4294967296,0]\n",
          "line 2, column 6: select: axis 2147483647 is outside [-2, 1] of [2,2]"},
         {"%0 = full f32 [2] 1\n%1 = neg %0 %0 %0 %0",
-         "line 2, column 20: no op has more than 3 operands"},
+         "line 2, column 6: the op has another number of operands"},
         {"%0 = full f32 [2] 1\n  %1 = reshape %0 [3]",
          "line 2, column 8: reshape: [2] has 2 elements, [3] has 3"},
     };
