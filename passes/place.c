@@ -34,13 +34,15 @@ static void find_lives(tp_work *work)
     }
 }
 
-/* The nodes of a group, up to position `at` of the order, lie in n's bytes from now on. */
-static void move_group(tp_work *work, int root, int n, int at)
+/* The nodes of the group `from` lie in the bytes of `to` from now on. */
+static void join_groups(tp_work *work, int from, int to)
 {
-    for (int b = work->place[root].first; b <= at; b++) {
-        if (work->place[work->order[b]].root == root) work->place[work->order[b]].root = n;
+    tp_place *a = &work->place[from], *b = &work->place[to];
+    for (int i = a->first; i <= a->last && i < work->order_count; i++) {
+        if (work->place[work->order[i]].root == from) work->place[work->order[i]].root = to;
     }
-    work->place[n].first = work->place[root].first;
+    if (a->first < b->first) b->first = a->first;
+    if (a->last > b->last) b->last = a->last;
 }
 
 /* A node that writes into a buffer lies in its bytes: one group, live from the first writer to the
@@ -51,11 +53,12 @@ static void join_targets(tp_work *work)
         int n = work->order[i];
         const tp_wnode *node = &work->node[n];
         if (!node->into) continue;
-        int target = node->in[node->in_count - 1].node, root = work->place[target].root;
-        tp_place *group = &work->place[root];
-        work->place[n].root = root;
-        if (work->place[n].last > group->last) group->last = work->place[n].last;
-        if (node->output && work->node[root].op != TP_OP_DATA) move_group(work, root, n, i);
+        int root = work->place[node->in[node->in_count - 1].node].root;
+        bool owns = node->output && work->node[root].op != TP_OP_DATA;
+        if (owns)
+            join_groups(work, root, n);
+        else
+            join_groups(work, n, root);
     }
 }
 
@@ -68,9 +71,10 @@ static bool element_by_element(const tp_wnode *node)
            node->op == TP_OP_LAYER_NORM;
 }
 
-/* Whether node n may write over operand i's bytes. */
-static bool may_overwrite(const tp_work *work, int n, int i)
+/* Whether the node at position k of the order may write over operand i's bytes. */
+static bool may_overwrite(const tp_work *work, int k, int i)
 {
+    int n = work->order[k];
     const tp_wnode *node = &work->node[n];
     int base = tp_work_base(work, node->in[i].node);
     const tp_wnode *producer = &work->node[base];
@@ -78,7 +82,7 @@ static bool may_overwrite(const tp_work *work, int n, int i)
     if (work->node[old->root].op == TP_OP_DATA || work->node[old->root].output || producer->output)
         return false;
     if (tp_work_bytes(producer) != tp_work_bytes(node) ||
-        work->place[old->root].last != work->place[n].first)
+        work->place[old->root].last != k)
         return false;
     for (int j = 0; j < node->in_count; j++) {
         const tp_edge *e = &node->in[j];
@@ -98,13 +102,13 @@ static void overwrite_operands(tp_work *work)
         const tp_wnode *node = &work->node[n];
         if (!element_by_element(node) || tp_work_bytes(node) == 0) continue;
         for (int i = 0; i < node->in_count; i++) {
-            if (!may_overwrite(work, n, i)) continue;
+            if (!may_overwrite(work, k, i)) continue;
             int root = work->place[tp_work_base(work, node->in[i].node)].root;
-            work->place[n].root = root;
-            work->place[root].last = work->place[n].last;
+            /* A delivered node owns its bytes: then the operand's group lies there. */
+            int own = work->place[n].root;
+            bool delivered = work->node[own].output;
+            join_groups(work, delivered ? root : own, delivered ? own : root);
             work->in_place++;
-            /* A delivered node owns its bytes: then the whole group lies in its storage. */
-            if (node->output) move_group(work, root, n, k);
             break;
         }
     }

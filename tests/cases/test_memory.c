@@ -145,6 +145,33 @@ static bool s_touch(tp_graph *g)
     tp_tensor *x = input(g), *y = x ? tp_neg(x) : NULL;
     return ok(y) && tp_bind(x, (float[]){0, 0, 0, 0, 0, 0}, 24) == TP_OK && tp_eval(y) == TP_OK;
 }
+static bool s_parts(tp_graph *g)
+{
+    tp_tensor *x = input(g), *y = x ? tp_pad(tp_roll(x, 1, 1), TP_DIMS(1, 1, 0, 2), 3) : NULL;
+    tp_tensor *out[] = {
+        tp_concat(TP_LIST(y, tp_matmul(y, tp_matmul(tp_transpose(y, 0, 1), y)), y), 0),
+        tp_stack(TP_LIST(y, tp_neg(y)), 1)};
+    return out[0] && out[1] && tp_eval_all(g, 2, out, NULL) == TP_OK;
+}
+static bool s_update(tp_graph *g)
+{
+    tp_tensor *x = input(g), *row = x ? tp_slice(x, 0, 1, 2, 1) : NULL;
+    if (!row || tp_donate(x) != TP_OK) return false;
+    return ok(tp_update(x, row, tp_neg(row)));
+}
+static bool s_along(tp_graph *g)
+{
+    tp_tensor *x = input(g), *order = tp_argsort(x, 1, true);
+    return ok(tp_cumsum(tp_scatter_add(x, 1, order, tp_take_along(x, 1, order)), 0));
+}
+static bool s_layers(tp_graph *g)
+{
+    tp_tensor *q = tp_random_normal(g, TP_F32, TP_DIMS(4, 2, 3), 1);
+    tp_tensor *k = tp_slice(q, 0, 0, 2, 1), *x = q ? tp_reshape(q, TP_DIMS(1, 2, 3, 4)) : NULL;
+    tp_tensor *out[] = {tp_attention(q, k, k, NULL, 0, true),
+                        tp_conv2d(x, tp_full(g, TP_F32, TP_DIMS(2, 2, 2, 2), 1), NULL, NULL)};
+    return out[0] && out[1] && tp_eval_all(g, 2, out, NULL) == TP_OK;
+}
 static bool s_reset(tp_graph *g)
 {
     if (!s_chain(g)) return false;
@@ -171,7 +198,8 @@ static const struct {
     {"two outputs", s_two}, {"keep layout", s_keep}, {"equal", s_equal},
     {"compare", s_compare}, {"dot", s_dot},          {"plan", s_plan},
     {"parse", s_parse},     {"npy", s_npy},          {"touch", s_touch},
-    {"reset", s_reset},     {"long", s_long}};
+    {"parts", s_parts},     {"update", s_update},    {"along", s_along},
+    {"layers", s_layers},   {"reset", s_reset},      {"long", s_long}};
 
 Test(memory, each_allocation_in_turn_fails_cleanly, .timeout = 120)
 {
