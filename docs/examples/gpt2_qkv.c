@@ -1,5 +1,5 @@
 /* The attention of GPT-2: one product makes q, k and v side by side, [batch, seq, 3 width], and
- * split(width, dim=2) takes them apart. Causal; weights lie [in, out], as its Conv1D keeps them.
+ * chunk(3, dim=2) takes them apart. Causal; weights lie [in, out], as its Conv1D keeps them.
  *
  * Budget 0: the three parts are views whose rows are 3 width apart, which GEMM reads through its
  * leading dimension, k transposed; P V stores its heads side by side. As built there are four
@@ -8,21 +8,19 @@
 
 enum { HEADS = 4 };
 
-/* qkv[:, :, i * width:(i + 1) * width].view(b, s, h, d).transpose(1, 2).contiguous() */
-static tp_tensor *part(tp_tensor *qkv, int64_t i, int64_t width)
+/* x.view(b, s, heads, -1).transpose(1, 2).contiguous() */
+static tp_tensor *split_heads(tp_tensor *x)
 {
-    int64_t b = tp_dim(qkv, 0), s = tp_dim(qkv, 1);
-    tp_tensor *x = tp_slice(qkv, 2, i * width, (i + 1) * width, 1);
-    x = tp_view_as(x, TP_DIMS(b, s, HEADS, width / HEADS));
-    return tp_contiguous(tp_transpose(x, 1, 2));
+    tp_tensor *heads = tp_view_as(x, TP_DIMS(tp_dim(x, 0), tp_dim(x, 1), HEADS, -1));
+    return tp_contiguous(tp_transpose(heads, 1, 2));
 }
 
-/* where(j <= i, scores, -inf) */
+/* Position i looks at positions j <= i. */
 static tp_tensor *causal(tp_tensor *scores)
 {
     tp_tensor *j = tp_arange(tp_graph_of(scores), TP_I32, 0, 1, tp_dim(scores, -1));
-    tp_tensor *allowed = tp_less_equal(j, tp_unsqueeze(j, 1));
-    return tp_where(allowed, scores, tp_num(scores, -INFINITY));
+    tp_tensor *future = tp_greater(j, tp_unsqueeze(j, 1));
+    return tp_masked_fill(scores, future, -INFINITY);
 }
 
 int main(int argc, char **argv)
@@ -32,7 +30,9 @@ int main(int argc, char **argv)
     int64_t b = tp_dim(x, 0), s = tp_dim(x, 1), width = tp_dim(x, 2);
 
     tp_tensor *qkv = tp_add(tp_matmul(x, check_load(&c, "w_qkv")), check_load(&c, "b_qkv"));
-    tp_tensor *q = part(qkv, 0, width), *k = part(qkv, 1, width), *v = part(qkv, 2, width);
+    tp_tensor *parts[3];
+    tp_chunk(qkv, 2, 3, parts);
+    tp_tensor *q = split_heads(parts[0]), *k = split_heads(parts[1]), *v = split_heads(parts[2]);
 
     tp_tensor *scores = tp_matmul(q, tp_transpose(k, -1, -2));
     scores = tp_div(scores, tp_num(scores, sqrt((double)width / HEADS)));

@@ -13,11 +13,10 @@ static tp_tensor *nearest(tp_tensor *points, tp_tensor *centres)
     return tp_argmin(distances, TP_DIMS(-1), false);
 }
 
-/* one_hot = labels[:, None] == arange(k);  (one_hot.T @ points) / one_hot.sum(0)[:, None] */
+/* (one_hot.T @ points) / one_hot.sum(0)[:, None] */
 static tp_tensor *means(tp_tensor *points, tp_tensor *labels, int64_t k)
 {
-    tp_tensor *clusters = tp_arange(tp_graph_of(points), TP_I64, 0, 1, k);
-    tp_tensor *one_hot = tp_cast(tp_equal(tp_unsqueeze(labels, 1), clusters), TP_F32);
+    tp_tensor *one_hot = tp_one_hot(labels, k, TP_F32);
     tp_tensor *sums = tp_matmul(tp_transpose(one_hot, 0, 1), points);
     return tp_div(sums, tp_unsqueeze(tp_sum(one_hot, TP_DIMS(0), false), 1));
 }

@@ -82,6 +82,16 @@ def pagerank(rng):
     write("pagerank", links=links, expected=rank)
 
 
+def blur(rng):
+    image = f32(rng.random((40, 48)))
+    weights = f32(np.exp(-np.linspace(-2, 2, 7) ** 2 / 2))
+    weights /= weights.sum()
+    x, w = f64(image, weights)
+    both = np.outer(w, w)  # the two passes as one
+    expected = [[(x[i:i + 7, j:j + 7] * both).sum() for j in range(42)] for i in range(34)]
+    write("blur", image=image, weights=weights, expected=f32(expected))
+
+
 def mandelbrot(rng):
     real, imag = np.linspace(-2.13, 0.71, 57), np.linspace(-1.23, 1.21, 41)
 
@@ -214,7 +224,7 @@ def moving_statistics(rng):
 
 
 if __name__ == "__main__":
-    examples = [normalise, kmeans, power_iteration, pagerank, mandelbrot, floyd_warshall, nbody, moving_statistics,
+    examples = [normalise, kmeans, power_iteration, pagerank, blur, mandelbrot, floyd_warshall, nbody, moving_statistics,
                 black_scholes, grouped_query_attention, gpt2_qkv]
     for example in examples:
         example(np.random.default_rng(sum(example.__name__.encode())))

@@ -9,12 +9,8 @@ int main(int argc, char **argv)
 {
     check c = check_open(argc, argv, "moving_statistics",
                          "Mean and deviation over a sliding window, which is a view.");
-    tp_tensor *series = check_load(&c, "series"); /* f32 [channels, samples] */
-    int64_t channels = tp_dim(series, 0), samples = tp_dim(series, 1), size = 16;
-
-    /* sliding_window_view(series, size, axis=1): [channels, samples - size + 1, size] */
-    tp_tensor *windows = tp_as_strided(series, TP_DIMS(channels, samples - size + 1, size),
-                                       (int64_t[]){samples, 1, 1}, 0);
+    tp_tensor *series = check_load(&c, "series");      /* f32 [channels, samples] */
+    tp_tensor *windows = tp_windows(series, 1, 16, 1); /* [channels, samples - 15, 16] */
     tp_tensor *mean = tp_mean(windows, TP_DIMS(-1), false);
     tp_tensor *std = tp_std(windows, TP_DIMS(-1), 0, false);
 

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
         v = tp_div(next, tp_norm(next, TP_ALL_AXES, 2, false));
     }
     /* The Rayleigh quotient of a vector of length 1. */
-    tp_tensor *value = tp_matmul(v, tp_matmul(a, v));
+    tp_tensor *value = tp_dot(v, tp_matmul(a, v));
 
     tp_tensor *results[] = {value, v};
     tp_plan *plan = tp_plan_create(c.graph, 2, results, NULL);
