@@ -80,7 +80,7 @@ static inline void check_expect(check *c, tp_tensor *y, const char *file)
         c->error = fmax(c->error, check_difference(y, expected));
         c->compared++;
     } else
-        fprintf(stderr, "%s: %s\n", c->name, tp_graph_error(g)->text);
+        fprintf(stderr, "%s: cannot be compared: %s\n", c->name, tp_graph_error(g)->text);
     tp_graph_destroy(g);
 }
 
@@ -94,7 +94,7 @@ static inline int check_close(check *c, tp_plan *plan, int results, double allow
         printf("%s: error %.2g (allowed %.2g), %d copies (budget %d; %d as built), %d kernels%s\n",
                c->name, c->error, allowed, s.copies, budget, s.asked_copies, s.kernels,
                code ? " - FAILED" : "");
-    } else
+    } else if (tp_graph_error(c->graph)->status)
         fprintf(stderr, "%s: could not be run: %s\n", c->name, tp_graph_error(c->graph)->text);
     tp_plan_release(plan);
     tp_graph_destroy(c->graph);
