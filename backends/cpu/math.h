@@ -1,9 +1,13 @@
-/* The m_ functions of ops.def for the CPU: f32 as branch-free polynomials that the compiler
- * vectorises, f64 from the C library. No fma: the bits are the same on every instruction set,
- * in a vector body and in a tail.
+/* The m_ functions of ops.def for the CPU: f32 branch-free, so that the compiler vectorises it, f64
+ * from the C library. No fma where a loop could be a vector or not: the bits are the same on every
+ * instruction set, in a vector body and in a tail.
  *
- * Coefficients: Taylor for exp and atanh; the others are minimax fits (Remez exchange) made for
- * this file. Largest errors: tests/ops/test_accuracy.c. */
+ * f32 functions are polynomials in f32 where a split of the argument keeps them within 2 ulp at
+ * full width. Those that multiply several such factors calculate in f64, at half the width, and
+ * round once: that takes no splits, and comes out subnormal as it should.
+ *
+ * Coefficients: Taylor for exp and atanh in f32; the others are minimax fits (Remez exchange) made
+ * for this file. Largest errors: docs/accuracy.tsv. */
 #ifndef TP_CPU_MATH_H
 #define TP_CPU_MATH_H
 
@@ -26,6 +30,22 @@ static inline uint32_t bits_of(float x)
     memcpy(&bits, &x, sizeof bits);
     return bits;
 }
+
+static inline double double_of(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint64_t bits_of_double(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* ---- f32 in f32 --------------------------------------------------------------------------- */
 
 /* e^r - 1 - r over r^2, |r| <= ln 2 / 2. */
 static inline float exp_series_f32(float r)
@@ -135,34 +155,107 @@ static inline float m_erf_f32(float x)
     return x != x ? x : copysignf(size < 1.0F ? near : far, x);
 }
 
-/* a/2 (1 + erf(a / sqrt 2)) without its cancellation below 0: with u = |a| it is a - u w above 0
- * and -u w below, where w = erfc(u / sqrt 2) / 2 = e^(-u^2/2) q(t) / (u+2), t = (u-2) / (u+2). u^2
- * is taken as the exact square of u's upper half and a rest; 2^i comes last so that denormals round
- * once. */
+/* top / (1 + e^-a), -110 <= a or NaN, with e^-a = 2^i (1 + c). It is top 2^-i / (2^-i + 1 + c): c
+ * keeps the bits that 1 + c would lose, and 2^-i + 1 is split, so that the sum is rounded once. */
+static inline float logistic_f32(float top, float a)
+{
+    float z = a > 20.0F ? 20.0F : a; /* beyond: 1 + e^-a rounds to 1 */
+    float shifted = exp_shifted_f32(-z), n = shifted - 0x1.8p23F;
+    float first = -z - n * 0x1.63p-1F, second = n * 2.12194440e-4F;
+    float r = first + second, rest = first - r + second;
+    float c = r + (r * r * exp_series_f32(r) + rest);
+    int32_t i = (int32_t)(bits_of(shifted) - 0x4B400000U);
+    float power = float_of((127U - (uint32_t)(i < 64 ? i : 64)) << 23); /* 2^-i, or next to 0 */
+    float sum = 1.0F + power;
+    return scale_f32(top / (sum + (c + (power - (sum - 1.0F)))), -i);
+}
+
+static inline float m_sigmoid_f32(float a)
+{
+    return logistic_f32(1.0F, a < -110.0F ? -110.0F : a);
+}
+
+static inline float m_silu_f32(float a)
+{
+    float z = a < -110.0F ? -110.0F : a; /* below: -0, and at -inf its limit */
+    return logistic_f32(z, z);
+}
+
+/* ---- f32 in f64 --------------------------------------------------------------------------- */
+
+/* e^x within 2^-34, |x| <= 700. */
+static inline double wide_exp(double x)
+{
+    double shifted = x * 0x1.71547652b82fep0 + 0x1.8p52; /* as exp_shifted_f32 */
+    double r = x - (shifted - 0x1.8p52) * 0x1.62e42fefa39efp-1;
+    double q = 0x1.9f08963d48e27p-13;
+    q = q * r + 0x1.6d8d06cc802dfp-10;
+    q = q * r + 0x1.111270b2d5112p-7;
+    q = q * r + 0x1.55548dc4a5dcap-5;
+    q = q * r + 0x1.555554433c597p-3;
+    q = q * r + 0x1.0000003a236c5p-1;
+    double p = r + r * r * q + 1.0;
+    return p * double_of((bits_of_double(shifted) << 52) + 0x3FF0000000000000U);
+}
+
+/* erfc v within 2^-30, 0 <= v <= 10.5: e^(-v^2) q(t) / (v + k), t = (v - k) / (v + k), k = 2.75. */
+static inline double wide_erfc(double v)
+{
+    double by = 1.0 / (v + 2.75), t = (v - 2.75) * by;
+    double q = -0x1.4fe4733be0995p-14;
+    q = q * t - 0x1.04e2d6ea483bdp-12;
+    q = q * t + 0x1.f7bd7781c761bp-12;
+    q = q * t + 0x1.c01ca8c41d035p-10;
+    q = q * t - 0x1.7516a1c99bd36p-8;
+    q = q * t - 0x1.2f39f932c58d9p-8;
+    q = q * t + 0x1.214e12e23ceb7p-4;
+    q = q * t - 0x1.ef86d44cad031p-3;
+    q = q * t + 0x1.0d9e8d499dbb0p-1;
+    q = q * t - 0x1.b212730a506fcp-1;
+    q = q * t + 0x1.10ad1d861b25bp+0;
+    return q * by * wide_exp(-v * v);
+}
+
+static inline float m_erfc_f32(float a)
+{
+    float size = fabsf(a), v = size > 10.4F ? 10.4F : size; /* beyond: 0 */
+    double y = wide_erfc((double)v);
+    return (float)(a < 0 ? 2.0 - y : y);
+}
+
+/* a/2 (1 + erf(a / sqrt 2)) without its cancellation below 0: with w = erfc(|a| / sqrt 2) / 2 it
+ * is a (1 - w) above 0 and a w below. */
 static inline float m_gelu_f32(float a)
 {
-    float size = fabsf(a), u = size > 14.7F ? 14.7F : size; /* below: w u rounds to 0 */
-    float t = (u - 2.0F) / (u + 2.0F);
-    float q = -7.7476512e-05F;
-    q = q * t + 2.90841027e-05F;
-    q = q * t + 0.000725207509F;
-    q = q * t + 0.000886264636F;
-    q = q * t - 0.00189083014F;
-    q = q * t - 0.0067524143F;
-    q = q * t - 0.00048323004F;
-    q = q * t + 0.036721725F;
-    q = q * t + 0.0287984023F;
-    q = q * t - 0.33140457F;
-    q = q * t + 0.672407993F;
-    float upper = float_of(bits_of(u) & 0xFFFFF000U);
-    float z = -0.5F * upper * upper, rest = -0.5F * (u - upper) * (u + upper);
-    float shifted = exp_shifted_f32(z + rest);
-    float r = exp_reduce_f32(z, shifted - 0x1.8p23F) + rest;
-    float w = q * (r + r * r * exp_series_f32(r) + 1.0F) / (u + 2.0F);
-    int32_t i = (int32_t)(bits_of(shifted) - 0x4B400000U);
-    float low = scale_f32(w * u, i), high = a * (1.0F - scale_f32(w, i));
-    return a > 0 ? high : copysignf(low, a);
+    float z = a < -14.7F ? -14.7F : a, size = fabsf(z); /* below: -0 */
+    float u = size > 14.7F ? 14.7F : size;
+    double w = 0.5 * wide_erfc((double)u * 0.70710678118654752440);
+    return (float)((double)z * (a > 0 ? 1.0 - w : w));
 }
+
+/* a/2 (1 + tanh x) = a / (1 + e^-2x), which does not cancel. */
+static inline float m_gelu_tanh_f32(float a)
+{
+    float z = a < -11.0F ? -11.0F : a; /* below: -0 */
+    double u = z > 11.0F ? 11.0 : (double)z;
+    double x = 0.79788456080286535588 * (u + 0.044715 * (u * u * u));
+    return (float)((double)z / (1.0 + wide_exp(-2.0 * x)));
+}
+
+/* max(a, 0) + ln(1 + e), e = e^-|a|; ln(1 + e) = 2 atanh s, s = e / (2 + e). */
+static inline float m_softplus_f32(float a)
+{
+    float size = fabsf(a), u = size > 110.0F ? 110.0F : size;
+    double e = wide_exp(-(double)u), s = e / (2.0 + e), t = s * s;
+    double q = 0x1.f1aeddfbe0485p-4;
+    q = q * t + 0x1.b6d6a4f8b2f24p-4;
+    q = q * t + 0x1.2509723763dcfp-3;
+    q = q * t + 0x1.9996a87856250p-3;
+    q = q * t + 0x1.5555585694c58p-2;
+    return (float)((a > 0 ? (double)a : 0.0) + (2.0 * s + 2.0 * s * t * q));
+}
+
+/* ---- From the C library --------------------------------------------------------------------- */
 
 static inline float m_sqrt_f32(float a)
 {
@@ -192,11 +285,6 @@ static inline double m_erf_f64(double a)
 {
     return erf(a);
 }
-static inline double m_gelu_f64(double a)
-{
-    double y = 0.5 * a * erfc(a * -0.70710678118654752440); /* no cancellation below 0 */
-    return a == -INFINITY ? -0.0 : y;
-}
 static inline double m_sqrt_f64(double a)
 {
     return sqrt(a);
@@ -210,7 +298,6 @@ static inline double m_pow_f64(double a, double b)
     return pow(a, b);
 }
 
-/* From the C library, not vectorised. */
 #define LIBM_UNARY(name)                                                                           \
     static inline float m_##name##_f32(float a)                                                    \
     {                                                                                              \
@@ -242,29 +329,72 @@ LIBM_UNARY(acos)
 LIBM_UNARY(atan)
 LIBM_UNARY(sinh)
 LIBM_UNARY(cosh)
-LIBM_UNARY(erfc)
 LIBM_BINARY(atan2)
 LIBM_BINARY(hypot)
 
-/* Activations from the functions above. */
-#define CPU_ACTIVATIONS(type, tag)                                                                 \
-    static inline type m_silu_##tag(type a)                                                        \
-    {                                                                                              \
-        type y = a / (1 + m_exp_##tag(-a));                                                        \
-        return a == -INFINITY ? (type)-0.0 : y;                                                    \
-    }                                                                                              \
-    static inline type m_gelu_tanh_##tag(type a)                                                   \
-    {                                                                                              \
-        type inner = (type)0.79788456080286535588 * (a + (type)0.044715 * (a * a * a));            \
-        type y = (type)0.5 * a * (1 + m_tanh_##tag(inner));                                        \
-        return a == -INFINITY ? (type)-0.0 : y;                                                    \
-    }                                                                                              \
-    static inline type m_softplus_##tag(type a)                                                    \
-    {                                                                                              \
-        return (a > 0 ? a : 0) + m_log1p_##tag(m_exp_##tag(-m_abs_##tag(a)));                      \
+static inline double m_erfc_f64(double a)
+{
+    return erfc(a);
+}
+
+/* ---- f64 activations ------------------------------------------------------------------------ */
+
+/* top / (1 + e^(x + rest)), rest tiny; e^x may overflow where the quotient does not vanish. The
+ * double next to e^-652 is off by less than 2^-64 of it. */
+static inline double logistic_f64(double top, double x, double rest)
+{
+    if (x > 600) {
+        double e = exp(652 - x);
+        return top * (e - e * rest) * 0x1.4933f2d676e53p-941;
     }
-CPU_ACTIVATIONS(float, f32)
-CPU_ACTIVATIONS(double, f64)
+    double e = exp(x);
+    return top / (1 + (e + e * rest));
+}
+
+/* The sum's rounding is taken back, or it would be half of the error. */
+static inline double m_sigmoid_f64(double a)
+{
+    double e = exp(-fabs(a)), sum = 1 + e, rest = e - (sum - 1);
+    double y = (a < 0 ? e : 1) / sum;
+    return y - y * (rest / sum);
+}
+
+static inline double m_silu_f64(double a)
+{
+    double z = a < -800 ? -800 : a; /* below: -0 */
+    return logistic_f64(z, -z, 0);
+}
+
+static inline double m_softplus_f64(double a)
+{
+    return (a > 0 ? a : 0) + log1p(exp(-fabs(a)));
+}
+
+/* As in f32. An argument of erfc or exp that is rounded moves the result by its square or itself,
+ * in ulps: both are taken with the rest that the rounding leaves. These fma are exact by
+ * definition, called or not. */
+static inline double m_gelu_f64(double a)
+{
+    double z = a < -40 ? -40 : a, u = z > 40 ? 40 : z; /* below: -0; above: a */
+    double v = u * -0x1.6a09e667f3bcdp-1;
+    double rest = fma(u, -0x1.6a09e667f3bcdp-1, -v) + u * 0x1.bdd3413b26456p-55;
+    double slope = 0x1.20dd750429b6dp+0 * exp(-v * v);
+    return 0.5 * z * (erfc(v) - slope * rest);
+}
+
+static inline double m_gelu_tanh_f64(double a)
+{
+    double z = a < -30 ? -30 : a; /* below: -0 */
+    double u = z > 30 ? 30 : z, square = u * u, square_rest = fma(u, u, -square);
+    double p = 0x1.2444f2a4d8b4bp-4 * square;
+    double p_rest = fma(0x1.2444f2a4d8b4bp-4, square, -p) + 0x1.2444f2a4d8b4bp-4 * square_rest -
+                    0x1.6c843a29d1c70p-61 * square;
+    double sum = 0x1.9884533d43651p+0 + p, part = sum - 0x1.9884533d43651p+0;
+    double sum_rest =
+        (0x1.9884533d43651p+0 - (sum - part)) + (p - part) + p_rest - 0x1.cbc0d30ebfd15p-54;
+    double x = u * sum, rest = fma(u, sum, -x) + u * sum_rest;
+    return logistic_f64(z, -x, -rest);
+}
 
 /* relu(-0) = +0; NaN stays. minimum and maximum: NaN wins, -0 < +0. Adding two equal zeros of
  * different sign gives +0, the maximum; the minimum is the negated maximum of the negated. */

@@ -76,6 +76,15 @@ static inline float m_gelu_f32(float a)
     return (float)m_gelu_f64((double)a);
 }
 
+static inline double m_sigmoid_f64(double a)
+{
+    return (double)(1 / (1 + expl(-(long double)a)));
+}
+static inline float m_sigmoid_f32(float a)
+{
+    return (float)m_sigmoid_f64((double)a);
+}
+
 static inline double m_silu_f64(double a)
 {
     return a == -INFINITY ? -0.0 : (double)((long double)a / (1 + expl(-(long double)a)));
