@@ -211,10 +211,12 @@ static tp_status fail_step(const tp_plan *plan, const tp_step *step, const tp_ru
 {
     const char *op = tp_op_name(step->asked);
     if (status == TP_E_BOUNDS) {
+        char index[24]; /* 2^63 and above arrive as the same bits */
+        bool is_unsigned = step->operand[1].dtype == TP_U64;
+        snprintf(index, sizeof index, is_unsigned ? "%llu" : "%lld", (long long)run->fault[0]);
         return tp_graph_fail(plan->graph, status, op, step->axis,
-                             "index %lld at position %lld is outside axis %d of size %lld",
-                             (long long)run->fault[0], (long long)run->fault[1], step->axis,
-                             (long long)run->fault[2]);
+                             "index %s at position %lld is outside axis %d of size %lld", index,
+                             (long long)run->fault[1], step->axis, (long long)run->fault[2]);
     }
     if (status == TP_E_NOMEM) return tp_graph_fail_nomem(plan->graph, op);
     return tp_graph_fail(plan->graph, status, op, -1, "kernel %s failed", step->kernel->name);

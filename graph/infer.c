@@ -35,14 +35,19 @@ static tp_dtype widest(tp_dtype dtype)
 }
 
 /* Operations on bits take no floats; those on the bits of numbers no bool either. */
-static tp_status refuse_others(tp_graph *graph, const tp_op_info *info, tp_dtype common)
+static tp_status refuse_others(tp_graph *graph, const tp_op_info *info, int count,
+                               const tp_dtype *in, tp_dtype common)
 {
     tp_dtype_kind kind = tp_dtype_kind_of(common);
-    bool ok = kind != TP_DTYPE_FLOAT && (info->rule == TP_RULE_BITS || kind != TP_DTYPE_BOOL);
-    return ok ? TP_OK
-              : tp_graph_fail(graph, TP_E_DTYPE, info->name, -1,
-                              "the operands are %s, an integer type is needed",
-                              tp_dtype_name(common));
+    if (kind != TP_DTYPE_FLOAT && (info->rule == TP_RULE_BITS || kind != TP_DTYPE_BOOL))
+        return TP_OK;
+    const char *last = tp_dtype_name(in[count - 1]);
+    if (count == 1)
+        return tp_graph_fail(graph, TP_E_DTYPE, info->name, -1,
+                             "the operand is %s, an integer type is needed", last);
+    return tp_graph_fail(graph, TP_E_DTYPE, info->name, -1,
+                         "the operands are %s and %s, an integer type is needed",
+                         tp_dtype_name(in[0]), last);
 }
 
 tp_status tp_infer_dtype(tp_graph *graph, tp_op op, int count, const tp_dtype *in, tp_dtype *result,
@@ -67,7 +72,7 @@ tp_status tp_infer_dtype(tp_graph *graph, tp_op op, int count, const tp_dtype *i
         break;
     case TP_RULE_BITS:
     case TP_RULE_WHOLE:
-        TRY(refuse_others(graph, info, common));
+        TRY(refuse_others(graph, info, count, in, common));
         break;
     case TP_RULE_BOOL:
         *calc = TP_BOOL;

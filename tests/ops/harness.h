@@ -19,6 +19,11 @@ typedef enum layout {
 /* UNITS: 1 and -1 (1 and 3 where there is no -1): products stay finite. */
 typedef enum value_kind { VALUES_ANY, VALUES_SMALL_INTEGERS, VALUES_UNITS } value_kind;
 
+typedef struct shape_row {
+    int ndim;
+    int64_t size[4];
+} shape_row;
+
 /* A leaf whose logical values depend on seed and shape (and, for BROADCAST, repeat along its
  * repeated dims) but on nothing else; strides of size-1 dims are nonsense. */
 tp_tensor *leaf_in(tp_graph *g, tp_dtype dtype, int ndim, const int64_t *shape, layout how,

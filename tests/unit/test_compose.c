@@ -121,9 +121,9 @@ Test(compose, f048_f049_f051_f053_division_and_shifts)
                       VALUES(50));
     }
     expect_refusal("bits", g, tp_bitwise_and(FLOATS(1), FLOATS(1)),
-                   "the operands are f32, an integer type is needed");
+                   "the operands are f32 and f32, an integer type is needed");
     expect_refusal("bits", g, tp_bitwise_not(tp_full(g, TP_BOOL, TP_DIMS(1), 1)),
-                   "the operands are bool, an integer type is needed");
+                   "the operand is bool, an integer type is needed");
 }
 
 Test(compose, rounding_and_questions)
