@@ -74,6 +74,8 @@ static void add_work(picture *p, const tp_step *step)
     tp_plan_add_ops(text, step);
     tp_text_add(text, "</b>%s<br/>%s", step->in_place ? " in place" : "", step->kernel->name);
     if (step->fused > 1) tp_text_add(text, ", %d nodes", step->fused);
+    tp_reason why = tp_plan_refusal(p->plan, step);
+    if (why != TP_REASON_NONE) tp_text_add(text, "<br/>no BLAS: %s", tp_reason_name(why));
 }
 
 /* The call in one line, or broken at the blank nearest to its middle. */

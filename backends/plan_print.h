@@ -13,6 +13,10 @@ void tp_plan_add_time(tp_text *text, double time_ns);
 /* Time of all kernels in the last profiled run, 0: there was none. */
 double tp_plan_time_ns(const tp_plan *plan);
 
+/* Why a product runs on a general kernel although it has the BLAS's type: the operands' form;
+ * TP_REASON_NONE for every other step. */
+tp_reason tp_plan_refusal(const tp_plan *plan, const tp_step *step);
+
 /* plan_absorb.c: for every row of the ledger the step that made a removed copy unnecessary - it
  * reads the source in place, or stores straight into the layout - and -1 for kept rows and
  * where no step is to be named. absorber has copy_count ints. False: out of memory, recorded. */

@@ -43,6 +43,14 @@ void tp_plan_add_verdict(tp_text *text, const tp_plan *plan)
     tp_text_add(text, " not written)");
 }
 
+tp_reason tp_plan_refusal(const tp_plan *plan, const tp_step *step)
+{
+    tp_reason why = TP_REASON_NONE;
+    if (step->kind == TP_STEP_MATMUL) tp_backend_choose(plan->backend, step, NULL, &why);
+    bool form = why == TP_REASON_GEMM_LD || why == TP_REASON_GEMM_NO_UNIT_STRIDE;
+    return form ? why : TP_REASON_NONE;
+}
+
 void tp_plan_add_time(tp_text *text, double time_ns)
 {
     int64_t us = (int64_t)(time_ns / 1000);
@@ -90,8 +98,9 @@ static void add_operand(tp_text *text, const tp_operand *o)
     tp_text_add(text, "\n");
 }
 
-static void add_step(tp_text *text, const tp_step *step, int i)
+static void add_step(tp_text *text, const tp_plan *plan, int i)
 {
+    const tp_step *step = &plan->step[i];
     tp_text_add(text, "step %d: %s (", i, step->kernel->name);
     tp_plan_add_ops(text, step);
     tp_text_add(text, ")");
@@ -107,6 +116,9 @@ static void add_step(tp_text *text, const tp_step *step, int i)
         step->kernel->describe(step, call, sizeof call);
         tp_text_add(text, "  call %s\n", call);
     }
+    tp_reason why = tp_plan_refusal(plan, step);
+    if (why != TP_REASON_NONE)
+        tp_text_add(text, "  no BLAS: %s, %s\n", tp_reason_name(why), tp_reason_meaning(why));
     for (int k = 0; k < step->operand_count; k++) {
         tp_text_add(text, "  in   ");
         add_operand(text, &step->operand[k]);
@@ -151,7 +163,7 @@ int64_t tp_plan_text(const tp_plan *plan, char *at, size_t size)
     }
     tp_text_add(&text, "\n");
     for (int i = 0; i < plan->buffer_count; i++) add_buffer(&text, plan, i);
-    for (int i = 0; i < plan->step_count; i++) add_step(&text, &plan->step[i], i);
+    for (int i = 0; i < plan->step_count; i++) add_step(&text, plan, i);
     for (int i = 0; i < plan->delivery_count; i++) add_delivery(&text, &plan->delivery[i]);
     for (int i = 0; i < plan->copy_count; i++) add_copy(&text, &plan->copy[i]);
     return text.length;
