@@ -321,11 +321,18 @@ static bool deliver(cloner *c, int count, tp_tensor *const *outputs)
     return true;
 }
 
+/* The first marked id from `id` on, c->ids for none. A small result of a large graph must not cost
+ * a look at every node. */
+static int64_t next_marked(const cloner *c, int64_t id)
+{
+    const uint8_t *found = memchr(c->mark + id, 1, (size_t)(c->ids - id));
+    return found ? found - c->mark : c->ids;
+}
+
 static bool clone(cloner *c, int count, tp_tensor *const *outputs)
 {
     tp_graph *graph = c->work->graph;
-    for (int64_t id = 0; id < c->ids; id++) {
-        if (!c->mark[id]) continue;
+    for (int64_t id = next_marked(c, 0); id < c->ids; id = next_marked(c, id + 1)) {
         if (!clone_node(c, graph->node[id])) return false;
         c->number[id] = c->work->node_count - 1;
     }
@@ -352,9 +359,8 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     if (done) {
         tp_graph_mark(graph, count, outputs, c.mark);
         size_t nodes = (size_t)count;
-        for (int64_t id = 0; id < c.ids; id++) {
-            if (c.mark[id]) nodes += most_nodes(graph->node[id]);
-        }
+        for (int64_t id = next_marked(&c, 0); id < c.ids; id = next_marked(&c, id + 1))
+            nodes += most_nodes(graph->node[id]);
         done = nodes < INT32_MAX;
         work->node = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->node) : NULL;
         work->copy = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->copy) : NULL;

@@ -167,11 +167,17 @@ static void *moving_average(void *unused)
     tp_tensor *x = tp_from_data(g, TP_F64, TP_DIMS(1), (double[]){1}), *state = x,
               *rate = tp_scalar(g, TP_F64, 0.25);
     int64_t steps = 100000;
+    double tenth = 0, last = 0;
     for (int64_t i = 0; i < steps; i++) {
+        if (i == steps / 10) tenth = seconds() - start;
+        if (i == steps - steps / 10) last = seconds();
         tp_tensor *y = tp_add(x, tp_num(x, (double)i)); /* the output that is looked at */
         cr_assert_eq(tp_eval(y), TP_OK);
         state = tp_lerp(state, x, rate);
     }
+    last = seconds() - last;
+    cr_expect_lt(last, 8 * tenth + 1, "a step costs more in a large graph: %.2f s, %.2f s", last,
+                 tenth);
     cr_assert_eq(tp_eval(state), TP_OK);
     cr_expect_eq(tp_item(state, 0), 1);
     printf("NOTE pending: %lld steps in %.2f s, %lld nodes\n", (long long)steps, seconds() - start,
