@@ -81,8 +81,7 @@ static bool may_overwrite(const tp_work *work, int k, int i)
     const tp_place *old = &work->place[base];
     if (work->node[old->root].op == TP_OP_DATA || work->node[old->root].output || producer->output)
         return false;
-    if (tp_work_bytes(producer) != tp_work_bytes(node) ||
-        work->place[old->root].last != k)
+    if (tp_work_bytes(producer) != tp_work_bytes(node) || work->place[old->root].last != k)
         return false;
     for (int j = 0; j < node->in_count; j++) {
         const tp_edge *e = &node->in[j];

@@ -1,5 +1,6 @@
 #include "tests/ops/harness.h"
 
+#include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -153,4 +154,22 @@ const char *difference(tp_tensor *a, tp_tensor *b, int64_t ulps, double relative
     free(x);
     free(y);
     return found;
+}
+
+bool check_both(tp_tensor *(*make)(tp_graph *, bool, const void *), const void *how, int64_t ulps,
+                double relative, const char *what)
+{
+    tp_graph *cpu = tp_graph_create(NULL), *ref = tp_graph_create(NULL);
+    tp_graph_set_backend(ref, "ref");
+    tp_tensor *y = make(cpu, false, how), *z = make(ref, false, how), *dense = make(cpu, true, how);
+    bool made = y != NULL;
+    if (made) {
+        bool run = tp_eval(y) == TP_OK && tp_eval(z) == TP_OK && tp_eval(dense) == TP_OK;
+        const char *found = run ? difference(y, z, ulps, relative) : tp_graph_error(cpu)->text;
+        if (!found) found = difference(y, dense, 0, 0);
+        cr_expect(!found, "%s: %s", what, found);
+    }
+    tp_graph_destroy(cpu);
+    tp_graph_destroy(ref);
+    return made;
 }

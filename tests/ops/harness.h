@@ -36,4 +36,10 @@ void *bytes_of(tp_tensor *x);
  * `relative` times max(1, |b|) apart if that is not 0); else a sentence. */
 const char *difference(tp_tensor *a, tp_tensor *b, int64_t ulps, double relative);
 
+/* make(graph, whether from dense copies, how) on both backends, within a bound, and from dense
+ * copies, bit for bit; gives whether there was something to compare (make may give NULL: not
+ * admitted). */
+bool check_both(tp_tensor *(*make)(tp_graph *, bool, const void *), const void *how, int64_t ulps,
+                double relative, const char *what);
+
 #endif
