@@ -92,6 +92,41 @@ def blur(rng):
     write("blur", image=image, weights=weights, expected=f32(expected))
 
 
+def life(rng):
+    height, width, rounds = 24, 32, 12
+    grid = rng.random((height, width)) < 0.35
+    alive = {(int(y), int(x)) for y, x in np.argwhere(grid)}
+    for _ in range(rounds):  # only living cells and who is near them
+        near = {}
+        for y, x in alive:
+            for dy in (-1, 0, 1):
+                for dx in (-1, 0, 1):
+                    if dy or dx:
+                        near[y + dy, x + dx] = near.get((y + dy, x + dx), 0) + 1
+        alive = {(y, x) for (y, x), n in near.items()
+                 if (n == 3 or (n == 2 and (y, x) in alive)) and 0 <= y < height and 0 <= x < width}
+    expected = np.zeros_like(grid)
+    for cell in alive:
+        expected[cell] = True
+    write("life", grid=grid, expected=expected)
+
+
+def heat(rng):
+    n, steps, speed = 20, 20, 0.2
+    plate = f32(rng.uniform(0, 1, (n, n)))
+    plate[0] = 4  # a hot edge
+    # One step as a matrix over all points, then its power.
+    step = np.eye(n * n)
+    for i in range(1, n - 1):
+        for j in range(1, n - 1):
+            point = i * n + j
+            step[point, point] -= 4 * speed
+            for neighbour in (point - n, point + n, point - 1, point + 1):
+                step[point, neighbour] += speed
+    expected = np.linalg.matrix_power(step, steps) @ plate.astype(np.float64).ravel()
+    write("heat", plate=plate, expected=f32(expected.reshape(n, n)))
+
+
 def mandelbrot(rng):
     real, imag = np.linspace(-2.13, 0.71, 57), np.linspace(-1.23, 1.21, 41)
 
@@ -214,6 +249,23 @@ def gpt2_qkv(rng):
     write("gpt2_qkv", x=x, w_qkv=w_qkv, b_qkv=b_qkv, w_out=w_out, b_out=b_out, expected=f32(y))
 
 
+def rotary(rng):
+    batch, seq, heads, depth = 2, 12, 4, 16
+    half = depth // 2
+    q, k = (f32(rng.normal(size=(batch, seq, heads, depth))) for _ in range(2))
+    angle = np.outer(np.arange(seq), 10000.0 ** (-np.arange(half) / half))
+    cos, sin = f32(np.cos(angle)), f32(np.sin(angle))
+
+    def turn(x):  # pairs (i, i + half) as complex numbers
+        z = (x[..., :half] + 1j * x[..., half:]) * (cos + 1j * sin.astype(np.float64))[:, None]
+        return np.concatenate([z.real, z.imag], axis=-1)
+
+    Q, K = (turn(x) for x in f64(q, k))
+    scores = [[[[Q[b, i, h] @ K[b, j, h] for j in range(seq)] for i in range(seq)] for h in range(heads)]
+              for b in range(batch)]
+    write("rotary", q=q, k=k, cos=cos, sin=sin, expected=f32(scores))
+
+
 def moving_statistics(rng):
     size = 16
     series = f32(np.cumsum(rng.normal(size=(3, 200)), axis=1))
@@ -224,7 +276,7 @@ def moving_statistics(rng):
 
 
 if __name__ == "__main__":
-    examples = [normalise, kmeans, power_iteration, pagerank, blur, mandelbrot, floyd_warshall, nbody, moving_statistics,
-                black_scholes, grouped_query_attention, gpt2_qkv]
+    examples = [normalise, kmeans, power_iteration, pagerank, blur, life, heat, mandelbrot, floyd_warshall, nbody, moving_statistics,
+                black_scholes, grouped_query_attention, gpt2_qkv, rotary]
     for example in examples:
         example(np.random.default_rng(sum(example.__name__.encode())))
