@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Makes the inputs and the expected results of the examples: make_expected.py [FOLDER].
+"""Makes the inputs and the expected results of the examples. Everything is plain NumPy in float64, and
+each result is found in another way than the program finds it: a loop where the program
+broadcasts, a solver where it iterates. Prints what it writes."""
 
-FOLDER is where the folders of data go, data/ beside this file by default. Everything is plain NumPy
-in float64, and each result is found in another way than the program finds it: a loop
-where the program broadcasts, a solver where it iterates. Prints what it writes."""
-
+import argparse
 import heapq
 import math
 import pathlib
-import sys
 
 import numpy as np
 
-TARGET = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "data"
+OPTIONS = argparse.ArgumentParser(description=__doc__)
+OPTIONS.add_argument("folder", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).parent / "data",
+                     help="where the folders of data go; data/ beside this file by default")
 
 
 def write(example, **arrays):
@@ -276,6 +276,7 @@ def moving_statistics(rng):
 
 
 if __name__ == "__main__":
+    TARGET = OPTIONS.parse_args().folder
     examples = [normalise, kmeans, power_iteration, pagerank, blur, life, heat, mandelbrot, floyd_warshall, nbody, moving_statistics,
                 black_scholes, grouped_query_attention, gpt2_qkv, rotary]
     for example in examples:

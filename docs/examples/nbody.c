@@ -1,8 +1,8 @@
 /* Bodies that pull at each other: forces by Newton's law, softened as simulations do, and four
  * leapfrog steps. Pairs are made by broadcasting; NumPy's side loops over pairs.
  *
- * Budget 0: positions [n,3] are read as [n,1,3] and [1,n,3], with stride 0 on the dim of size 1;
- * the pairs' products are summed where they are made. */
+ * Budget 0: positions [n,3] meet as [n,1,3] and [1,n,3], repeated with stride 0; a pair's product
+ * is added up where it is calculated. */
 #include "check.h"
 
 /* The pull on every body, per mass. */
