@@ -167,7 +167,7 @@ static tp_status merge_equal(tp_work *work)
         tp_wnode *node = &work->node[n];
         /* Buffers that are filled in parts or written into stay apart. */
         if (node->dead || node->alias || node->op == TP_OP_DATA || node->elements ||
-            tp_work_is_written(work, n))
+            tp_work_writer(work, n) >= 0)
             continue;
         size_t slot = hash_node(node) & (slots - 1);
         while (table[slot] && !equal(&work->node[table[slot] - 1], node))

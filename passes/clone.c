@@ -148,6 +148,7 @@ static tp_wnode *new_part(cloner *c, tp_tensor *x, int op, const tp_view *part, 
     tp_wnode *node = new_node(c, x, op);
     node->dtype = node->calc = x->dtype;
     node->elements = tp_view_numel(&x->view);
+    node->whole = x;
     tp_view_copy(&node->store, part);
     node->into = target >= 0;
     if (!new_edges(c, node, values + node->into)) return NULL;

@@ -258,7 +258,7 @@ static tp_status visit_written(tp_work *work, int n)
 static tp_status visit(tp_work *work, int n)
 {
     const tp_wnode *copy = &work->node[n];
-    if (tp_work_is_written(work, n)) return visit_written(work, n);
+    if (tp_work_writer(work, n) >= 0) return visit_written(work, n);
     trial t = {.copy = n, .dims = {-1, -1}};
     if (copy->output && !can_deliver_source(work, copy)) {
         tp_work_keep(work, n, TP_REASON_USER_KEPT, NULL,

@@ -108,12 +108,14 @@ int tp_work_operands(const tp_wnode *node)
     return node->in_count - node->into;
 }
 
-bool tp_work_is_written(const tp_work *work, int n)
+int tp_work_writer(const tp_work *work, int n)
 {
-    const tp_edge *edge = tp_work_user(work, n, work->node[n].users);
-    if (!edge) return false;
-    const tp_wnode *reader = &work->node[edge->reader];
-    return reader->into && edge == &reader->in[reader->in_count - 1];
+    for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e;
+         e = tp_work_user(work, n, e->next)) {
+        const tp_wnode *reader = &work->node[e->reader];
+        if (reader->into && e == &reader->in[reader->in_count - 1]) return e->reader;
+    }
+    return -1;
 }
 
 bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge)

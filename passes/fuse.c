@@ -136,6 +136,21 @@ static bool only_read_by(const group *g, int n, const reading *r)
     return users == r->edges;
 }
 
+/* Only parts of larger tensors read n, and together no more than there is: each can calculate
+ * its own. */
+static bool only_parts_read(const tp_work *work, int n)
+{
+    int64_t read = 0;
+    for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e;
+         e = tp_work_user(work, n, e->next)) {
+        const tp_wnode *reader = &work->node[e->reader];
+        if (reader->op != TP_OP_CONTIGUOUS || !reader->elements || e != &reader->in[0])
+            return false;
+        read += tp_view_numel(&reader->store);
+    }
+    return read <= tp_view_numel(&work->node[n].store);
+}
+
 static bool may_join(const group *g, const reading *r, bool *second)
 {
     const tp_wnode *node = &g->work->node[r->node];
@@ -144,7 +159,8 @@ static bool may_join(const group *g, const reading *r, bool *second)
     *second = !inside;
     if (node->op == TP_OP_FULL) return true;
     if (node->op == TP_OP_CONTIGUOUS && node->reason == TP_REASON_COST) return false;
-    if (!inside && node->op != TP_OP_CAST) return false;
+    if (!inside && node->op != TP_OP_CAST && (node->output || !only_parts_read(g->work, r->node)))
+        return false;
     return cost(node) <= CHEAP_FLOPS || tp_view_numel(&g->domain) <= tp_view_numel(&node->store);
 }
 

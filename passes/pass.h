@@ -11,11 +11,12 @@
  * Several nodes may fill one buffer, part by part (concat, pad, update): `store` then addresses a
  * part of it, `elements` says how large it is, and from the second on `into` is set: the last
  * operand is the buffer as the node before left it, whose bytes the node takes over. Readers
- * address the whole buffer.
+ * address the whole buffer. Parts of one tensor (`whole`) do not overlap.
  *
  * What always holds (tp_work_verify): an edge's node is smaller than its reader; every edge's
  * view stays inside its producer's buffer; store is a bijection onto the buffer or onto a part of
- * it; a buffer that is written into has no other reader and is not delivered; a live node reads
+ * it; a buffer that is written into is not delivered, and other
+ * readers it has only if what is written is another part of the same tensor; a live node reads
  * no dead one; a delivered node is not dead. */
 #ifndef TP_PASS_H
 #define TP_PASS_H
@@ -34,17 +35,18 @@ typedef struct tp_edge {
 typedef struct tp_wnode {
     uint8_t op; /* tp_op; DATA: a leaf, whatever made it */
     uint8_t dtype, calc;
-    bool alias;       /* stands in for a view, see above */
-    bool dead;        /* nobody needs it any more, or another node does its work */
-    bool output;      /* its buffer is delivered */
-    int heir;         /* of a dead node that was delivered: who is in its place */
-    bool into;        /* see above */
-    int64_t elements; /* of its buffer, if store addresses a part of it; else 0 */
-    bool as_built;    /* a copy that the user's graph makes */
-    tp_reason reason; /* of a copy that some pass had to leave: why */
-    int dims[2];      /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge, else -1 */
-    const char *note; /* who demanded it, or what it would have cost; NULL: nothing to add */
-    tp_view store;    /* its shape is the node's shape */
+    bool alias;             /* stands in for a view, see above */
+    bool dead;              /* nobody needs it any more, or another node does its work */
+    bool output;            /* its buffer is delivered */
+    int heir;               /* of a dead node that was delivered: who is in its place */
+    bool into;              /* see above */
+    int64_t elements;       /* of its buffer, if store addresses a part of it; else 0 */
+    const tp_tensor *whole; /* then: the asked node that the parts make */
+    bool as_built;          /* a copy that the user's graph makes */
+    tp_reason reason;       /* of a copy that some pass had to leave: why */
+    int dims[2];            /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge, else -1 */
+    const char *note;       /* who demanded it, or what it would have cost; NULL: nothing to add */
+    tp_view store;          /* its shape is the node's shape */
     int in_count;
     tp_edge *in;
     tp_edge *users; /* edges that read it; skip those with another node or a dead reader */
@@ -131,8 +133,8 @@ int64_t tp_work_bytes(const tp_wnode *node);
 int64_t tp_work_stored_bytes(const tp_wnode *node);
 /* Operands that it reads: all but a buffer that it writes into. */
 int tp_work_operands(const tp_wnode *node);
-/* Whether some node writes into n's buffer; it is then n's only reader. */
-bool tp_work_is_written(const tp_work *work, int n);
+/* The node that writes into n's buffer, -1: none does. */
+int tp_work_writer(const tp_work *work, int n);
 /* Whether an edge reads its producer's buffer in its whole length, row-major. */
 bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge);
 /* Whether the node does elementwise work (its own op or a copy, cast or constant). */

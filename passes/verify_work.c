@@ -34,9 +34,12 @@ static const char *node_fault(const tp_work *work, int n)
     }
     if (node->into) {
         const tp_edge *target = &node->in[node->in_count - 1];
-        const tp_edge *user = tp_work_user(work, target->node, work->node[target->node].users);
-        if (user != target || tp_work_user(work, target->node, user->next))
-            return "the buffer that it writes into has other readers";
+        const tp_wnode *before = &work->node[target->node];
+        for (const tp_edge *e = tp_work_user(work, target->node, before->users); e;
+             e = tp_work_user(work, target->node, e->next)) {
+            if (e != target && before->whole != node->whole)
+                return "the buffer that it writes into has other readers";
+        }
         if (work->node[target->node].output || !tp_work_reads_whole(work, target) ||
             tp_work_elements(&work->node[target->node]) != node->elements)
             return "the buffer that it writes into is another's";

@@ -7,9 +7,6 @@
  * view. The other readers of s get w after their view. In the attention layer this makes
  * P V store its heads side by side with ldc = E.
  *
- * Likewise a kernel whose result becomes a part of a larger tensor (concat, pad, update) stores
- * straight into that part; elementwise work gets there by fusion.
- *
  * Falls: the number of copies. Legal when s is computed here and not delivered otherwise,
  * every reader of s can follow, and s's kernel stays as good with the new store. */
 #include "pass.h"
@@ -34,7 +31,7 @@ static bool is_candidate(const tp_work *work, int n)
         in->dtype != source->dtype)
         return false;
     /* What is written into later must have no other reader. */
-    if (tp_work_is_written(work, n) &&
+    if (tp_work_writer(work, n) >= 0 &&
         tp_work_user(work, in->node, tp_work_user(work, in->node, source->users)->next))
         return false;
     return tp_view_numel(&in->view) == tp_view_numel(&source->store) &&
@@ -148,95 +145,10 @@ static tp_status visit(tp_work *work, int n)
                : TP_OK;
 }
 
-/* ---- Parts --------------------------------------------------------------------------------- */
-
-/* The part reads all that one kernel makes, and nobody else does. */
-static bool is_part_of_kernel(const tp_work *work, int n)
-{
-    const tp_wnode *part = &work->node[n];
-    if (part->op != TP_OP_CONTIGUOUS || part->alias || part->dead || !part->elements) return false;
-    const tp_edge *in = &part->in[0];
-    const tp_wnode *source = &work->node[in->node];
-    bool kernel = source->op != TP_OP_DATA && !source->alias && !source->output &&
-                  !source->elements && !tp_work_is_elementwise(source);
-    return kernel && in->dtype == source->dtype &&
-           tp_view_numel(&in->view) == tp_view_numel(&source->store) &&
-           tp_view_numel(&in->view) > 0 && tp_work_user(work, in->node, source->users) == in &&
-           !tp_work_user(work, in->node, in->next);
-}
-
-/* The part's node does the source's work from now on. */
-static bool take_over(tp_work *work, int n, const tp_view *store)
-{
-    tp_wnode *part = &work->node[n];
-    int source_number = part->in[0].node, target = part->into ? part->in[1].node : -1;
-    tp_wnode *source = &work->node[source_number];
-    tp_edge *in = tp_work_alloc(work, (size_t)(source->in_count + 1) * sizeof *in);
-    if (!in) return false;
-    for (int i = 0; i < source->in_count; i++) {
-        int producer = source->in[i].node;
-        in[i] = source->in[i];
-        in[i].reader = n;
-        source->in[i].node = -1;
-        tp_work_link(work, &in[i], producer);
-    }
-    if (part->into) {
-        in[source->in_count] = part->in[1];
-        part->in[1].node = -1;
-        tp_work_link(work, &in[source->in_count], target);
-    }
-    part->in[0].node = -1;
-    part->in = in;
-    part->in_count = source->in_count + part->into;
-    part->op = source->op;
-    part->calc = source->calc;
-    part->axes = source->axes;
-    part->asked = source->asked;
-    part->fused = source->fused;
-    part->as_built = false;
-    part->reason = TP_REASON_NONE;
-    tp_view_copy(&part->store, store);
-    source->in_count = 0;
-    source->dead = true;
-    return true;
-}
-
-static tp_status visit_part(tp_work *work, int n)
-{
-    tp_wnode *part = &work->node[n];
-    int number = part->in[0].node, dims[2];
-    tp_wnode *source = &work->node[number];
-    tp_view inverse, position, store, old;
-    char name[80], note[160];
-    tp_work_label(source, name, sizeof name);
-    if (!tp_view_inverse(&part->in[0].view, &inverse) ||
-        !tp_view_compose(&inverse, &source->store, &position, dims) ||
-        !tp_view_compose(&part->store, &position, &store, dims))
-        return TP_OK;
-    tp_reason why, unused;
-    int before = tp_work_kernel_rank(work, number, &unused);
-    tp_view_copy(&old, &source->store);
-    tp_view_copy(&source->store, &store);
-    int after = tp_work_kernel_rank(work, number, &why);
-    tp_view_copy(&source->store, &old);
-    if (before < 0 || after < 0) return TP_OK; /* out of memory: the driver sees it */
-    if (after > before) {
-        snprintf(note, sizeof note, "%s cannot store it so", name);
-        tp_work_keep(work, n, why == TP_REASON_NONE ? TP_REASON_BACKEND : why, NULL, note);
-        return TP_OK;
-    }
-    snprintf(note, sizeof note, "%s stores straight into its part", name);
-    TRY(tp_work_ledger(work, n, false,
-                       source->op == TP_OP_MATMUL ? TP_REASON_SUNK_LDC : TP_REASON_FUSED, note));
-    take_over(work, n, &store);
-    return TP_OK;
-}
-
 tp_status tp_pass_write_through(tp_work *work)
 {
     for (int n = 0; n < work->node_count; n++) {
         if (is_candidate(work, n)) TRY(visit(work, n));
-        if (is_part_of_kernel(work, n)) TRY(visit_part(work, n));
     }
     tp_work_sweep(work);
     return TP_OK;
