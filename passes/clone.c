@@ -26,7 +26,7 @@ static tp_wnode *new_node(cloner *c, tp_tensor *asked, int op)
     node->calc = asked->calc;
     node->asked = asked;
     node->fused = 1;
-    node->dims[0] = node->dims[1] = -1;
+    node->dims[0] = node->dims[1] = node->writer = -1;
     return node;
 }
 
@@ -158,6 +158,7 @@ static tp_wnode *new_part(cloner *c, tp_tensor *x, int op, const tp_view *part, 
     edge->dtype = x->dtype;
     edge->view = tp_view_row_major(x->view.ndim, x->view.shape);
     tp_work_link(c->work, edge, target);
+    c->work->node[target].writer = (int)(node - c->work->node);
     return node;
 }
 

@@ -226,6 +226,46 @@ static bool is_given_away(const tp_tensor *x)
                tp_view_numel(&x->result) * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
 }
 
+/* Nodes looked at before one gives up. */
+#define MOST_VISITS 256
+
+/* Whether n is among what `from` is calculated of. */
+static bool is_ancestor(const tp_work *work, int n, int from)
+{
+    int seen[MOST_VISITS], count = 1;
+    seen[0] = from;
+    for (int i = 0; i < count; i++) {
+        const tp_wnode *node = &work->node[seen[i]];
+        for (int k = 0; k < node->in_count; k++) {
+            int in = node->in[k].node;
+            bool known = in < n; /* numbers fall towards the inputs */
+            for (int j = 0; j < count && !known; j++) known = seen[j] == in;
+            if (in == n) return true;
+            if (known) continue;
+            if (count == MOST_VISITS) return false;
+            seen[count++] = in;
+        }
+    }
+    return false;
+}
+
+/* The other readers of what is written over have read it by then: the writer waits for each, and
+ * what it reads itself is the very element that it writes. */
+static bool others_come_first(const tp_work *work, int copy)
+{
+    int source = work->node[copy].in[0].node, writer = tp_work_writer(work, copy);
+    const tp_wnode *node = &work->node[writer];
+    for (tp_edge *e = tp_work_user(work, source, work->node[source].users); e;
+         e = tp_work_user(work, source, e->next)) {
+        if (e->reader == copy) continue;
+        bool same = node->op == TP_OP_CONTIGUOUS && e->dtype == node->dtype &&
+                    tp_view_same_shape(&e->view, &node->store) &&
+                    tp_view_equal(&e->view, &node->store);
+        if (e->reader == writer ? !same : !is_ancestor(work, e->reader, writer)) return false;
+    }
+    return true;
+}
+
 /* An update works on a copy of its x, unless x is not needed as it was. */
 static tp_status visit_written(tp_work *work, int n)
 {
@@ -242,11 +282,11 @@ static tp_status visit_written(tp_work *work, int n)
         why = "%s is evaluated and may be read again (tp_donate gives it away)";
     else if (source->output)
         why = "%s is a result too";
-    else if (tp_work_user(work, in->node, tp_work_user(work, in->node, source->users)->next))
-        why = "%s has other readers";
     else if (!tp_work_reads_whole(work, in))
         reason = TP_REASON_RESHAPE_NOT_A_VIEW, why = "%s lies otherwise or is a part of something";
-    snprintf(note, sizeof note, why ? why : "written over %s, which nobody else reads", name);
+    else if (!others_come_first(work, n))
+        why = "%s has other readers";
+    snprintf(note, sizeof note, why ? why : "written over %s, which nobody needs any more", name);
     if (why) {
         tp_work_keep(work, n, reason, NULL, note);
         return TP_OK;

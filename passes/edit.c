@@ -49,7 +49,7 @@ bool tp_work_through(const tp_view *lower, tp_dtype lower_dtype, const tp_edge *
 void tp_work_replace(tp_work *work, int old_node, int new_node, const tp_view *view)
 {
     tp_wnode *old = &work->node[old_node];
-    int i = 0;
+    int i = 0, writer = tp_work_writer(work, old_node);
     tp_edge *edge = tp_work_user(work, old_node, old->users);
     while (edge) {
         tp_edge *next = tp_work_user(work, old_node, edge->next);
@@ -57,6 +57,7 @@ void tp_work_replace(tp_work *work, int old_node, int new_node, const tp_view *v
         tp_work_link(work, edge, new_node);
         edge = next;
     }
+    if (writer >= 0) work->node[new_node].writer = writer;
     old->users = NULL;
     old->dead = true;
     if (!old->output) return;
@@ -110,12 +111,10 @@ int tp_work_operands(const tp_wnode *node)
 
 int tp_work_writer(const tp_work *work, int n)
 {
-    for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e;
-         e = tp_work_user(work, n, e->next)) {
-        const tp_wnode *reader = &work->node[e->reader];
-        if (reader->into && e == &reader->in[reader->in_count - 1]) return e->reader;
-    }
-    return -1;
+    int writer = work->node[n].writer;
+    if (writer < 0 || work->node[writer].dead) return -1;
+    const tp_wnode *node = &work->node[writer];
+    return node->into && node->in[node->in_count - 1].node == n ? writer : -1;
 }
 
 bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge)

@@ -32,6 +32,10 @@ static bool is_candidate(const tp_work *work, int n)
     const tp_edge *first = tp_work_user(work, in->node, source->users);
     bool alone = first == in && !tp_work_user(work, in->node, in->next);
     if (alone && tp_work_is_elementwise(source)) return false;
+    if (tp_work_writer(work, in->node) >= 0) return false;
+    for (int i = 0; i < source->in_count; i++) { /* a kernel that reads what it would write over */
+        if (part->into && source->in[i].node == part->in[1].node) return false;
+    }
     return tp_view_numel(&in->view) == tp_view_numel(&source->store) &&
            tp_view_numel(&in->view) > 0 && !tp_work_has_alias(work, in->node);
 }

@@ -95,6 +95,18 @@ static bool operand_view(const tp_wnode *node, const tp_edge *in, const tp_view 
            tp_view_compose(&in->view, &logical, view, dims);
 }
 
+/* What some node writes over must have been read by then. The writer itself reads just the
+ * element that it writes; a second copy of the work might come later. */
+static bool may_read(const group *g, const tp_edge *in, const tp_view *view, bool second)
+{
+    int writer = tp_work_writer(g->work, in->node);
+    if (writer < 0 || g->work->node[writer].whole == g->work->node[in->node].whole) return true;
+    if (writer != g->root) return !second;
+    const tp_wnode *root = &g->work->node[g->root];
+    return in->dtype == root->dtype && tp_view_same_shape(view, &root->store) &&
+           tp_view_equal(view, &root->store);
+}
+
 /* Adds a node whose buffer is read by `outer`; false, with nothing changed, if it does not fit. */
 static bool add_member(group *g, int n, const tp_view *outer, int operands, bool second)
 {
@@ -103,6 +115,7 @@ static bool add_member(group *g, int n, const tp_view *outer, int operands, bool
     int fresh = 0;
     for (int i = 0; i < operands; i++) {
         if (!operand_view(node, &node->in[i], outer, &view[i])) return false;
+        if (!may_read(g, &node->in[i], &view[i], second)) return false;
         fresh += find_reading(g, node->in[i].node, node->in[i].dtype, &view[i]) < 0;
     }
     bool joins = g->member_count > 0; /* it then replaces one load */
@@ -141,14 +154,15 @@ static bool only_read_by(const group *g, int n, const reading *r)
 static bool only_parts_read(const tp_work *work, int n)
 {
     int64_t read = 0;
-    for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e;
+    int64_t most = tp_view_numel(&work->node[n].store);
+    for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e && read <= most;
          e = tp_work_user(work, n, e->next)) {
         const tp_wnode *reader = &work->node[e->reader];
         if (reader->op != TP_OP_CONTIGUOUS || !reader->elements || e != &reader->in[0])
             return false;
         read += tp_view_numel(&reader->store);
     }
-    return read <= tp_view_numel(&work->node[n].store);
+    return read <= most;
 }
 
 static bool may_join(const group *g, const reading *r, bool *second)
@@ -168,6 +182,9 @@ static bool may_join(const group *g, const reading *r, bool *second)
 static bool may_reduce(const group *g, const reading *r)
 {
     const tp_wnode *node = &g->work->node[r->node];
+    for (int i = 0; i < node->in_count; i++) { /* it reads more than the element that is written */
+        if (tp_work_writer(g->work, node->in[i].node) == g->root) return false;
+    }
     if (g->prologue || g->reduction >= 0 || node->alias || node->output || node->elements ||
         tp_op_info_of((tp_op)node->op)->kind != TP_KIND_REDUCE)
         return false;

@@ -15,9 +15,9 @@
  *
  * What always holds (tp_work_verify): an edge's node is smaller than its reader; every edge's
  * view stays inside its producer's buffer; store is a bijection onto the buffer or onto a part of
- * it; a buffer that is written into is not delivered, and other
- * readers it has only if what is written is another part of the same tensor; a live node reads
- * no dead one; a delivered node is not dead. */
+ * it; a buffer that is written into is not delivered, and its
+ * other readers come before the writer, unless it writes another part of the same tensor; a live
+ * node reads no dead one; a delivered node is not dead. */
 #ifndef TP_PASS_H
 #define TP_PASS_H
 
@@ -42,6 +42,7 @@ typedef struct tp_wnode {
     bool into;              /* see above */
     int64_t elements;       /* of its buffer, if store addresses a part of it; else 0 */
     const tp_tensor *whole; /* then: the asked node that the parts make */
+    int writer;             /* who writes into its buffer, -1; see tp_work_writer */
     bool as_built;          /* a copy that the user's graph makes */
     tp_reason reason;       /* of a copy that some pass had to leave: why */
     int dims[2];            /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge, else -1 */

@@ -37,7 +37,8 @@ static const char *node_fault(const tp_work *work, int n)
         const tp_wnode *before = &work->node[target->node];
         for (const tp_edge *e = tp_work_user(work, target->node, before->users); e;
              e = tp_work_user(work, target->node, e->next)) {
-            if (e != target && before->whole != node->whole)
+            bool other_part = before->whole && before->whole == node->whole;
+            if (e != target && !other_part && e->reader > n)
                 return "the buffer that it writes into has other readers";
         }
         if (work->node[target->node].output || !tp_work_reads_whole(work, target) ||

@@ -34,6 +34,7 @@ static bool is_candidate(const tp_work *work, int n)
     if (tp_work_writer(work, n) >= 0 &&
         tp_work_user(work, in->node, tp_work_user(work, in->node, source->users)->next))
         return false;
+    if (tp_work_writer(work, in->node) >= 0) return false;
     return tp_view_numel(&in->view) == tp_view_numel(&source->store) &&
            tp_view_numel(&in->view) > 0 && !tp_work_has_alias(work, in->node);
 }

@@ -93,7 +93,9 @@ static tp_tensor *random_parts(tp_tensor *x, program *p, uint64_t *s)
     case 5: {
         tp_tensor *part = tp_slice(x, axis, random_in(s, 0, 1), TP_END, random_in(s, 1, 2));
         if (random_in(s, 0, 1)) part = tp_flip(part, 1, (int64_t[]){axis});
-        return tp_update(x, part, random_in(s, 0, 1) ? tp_neg(part) : tp_num(x, 3));
+        tp_tensor *values[] = {tp_neg(part), tp_num(x, 3), tp_max(part, 1, (int64_t[]){axis}, true),
+                               tp_max(x, 1, (int64_t[]){axis}, true), tp_mul(part, part)};
+        return tp_minimum(tp_update(x, part, values[random_in(s, 0, 4)]), tp_num(x, 60));
     }
     case 6: {
         tp_tensor *i = tp_argsort(x, axis, random_in(s, 0, 1));

@@ -105,7 +105,8 @@ Test(parts, producers_store_into_parts)
     tp_tensor *p = tp_matmul(tp_sin(counted(TP_DIMS(2, 2))), counted(TP_DIMS(2, 2)));
     tp_tensor *both[] = {tp_concat(TP_LIST(p, p), 0), tp_sum(p, TP_ALL_AXES, false)};
     tp_plan *plan = tp_plan_create(g, 2, both, NULL);
-    cr_expect_eq(tp_plan_summarize(plan).copies, 1, "sum reads the first part, the second is a copy of it");
+    cr_expect_eq(tp_plan_summarize(plan).copies, 1,
+                 "sum reads the first part, the second is a copy of it");
     tp_plan_release(plan);
 }
 
@@ -188,6 +189,34 @@ Test(parts, update_in_place)
     cr_expect_eq(ledger(tp_update(q, q, tp_num(q, 1)), TP_REASON_ALIAS_WRITE), 0, "all is new");
     cr_expect_eq(ledger(tp_update(q, tp_slice(q, 0, 0, 1, 1), tp_num(q, 1)), TP_REASON_ALIAS_WRITE),
                  1, "evaluated");
+}
+
+/* Values made of the very tensor that is written over. */
+Test(parts, update_from_itself)
+{
+    tp_tensor *x = tp_neg(counted(TP_DIMS(3, 2))), *row = tp_slice(x, 0, 0, 1, 1);
+    tp_tensor *sum = tp_update(x, row, tp_sum(x, TP_DIMS(0), true));
+    expect_values("a sum of all", sum, VALUES(-6, -9, -2, -3, -4, -5));
+    tp_tensor *wide = tp_neg(counted(TP_DIMS(2, 1000)));
+    tp_tensor *last = tp_flip(tp_slice(wide, 0, 1, 2, 1), TP_DIMS(1));
+    tp_tensor *crossed = tp_update(wide, last, tp_flip(tp_sum(wide, TP_DIMS(0), true), TP_DIMS(1)));
+    tp_tensor *straight = tp_update(wide, last, tp_sum(wide, TP_DIMS(0), true));
+    tp_tensor *all[] = {crossed, straight};
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(tp_eval(all[i]), TP_OK);
+        for (int j = 0; j < 1000; j++) {
+            int of = i ? 999 - j : j;
+            cr_expect_eq(tp_item(all[i], 1000 + j), -(of + 1000.0 + of), "column %d", j);
+        }
+    }
+    tp_tensor *add = tp_update(x, row, tp_add(row, tp_num(x, 1)));
+    cr_expect_eq(ledger(add, TP_REASON_IN_PLACE), 1, "x[0] += 1 needs no copy");
+    cr_expect_eq(plan_of(add).copies, 0);
+    expect_values("in place", add, VALUES(1, 0, -2, -3, -4, -5));
+    tp_tensor *turned = tp_update(x, tp_flip(row, TP_DIMS(1)), tp_mul(row, row));
+    expect_values("another element", turned, VALUES(1, 0, -2, -3, -4, -5));
+    tp_tensor *both = tp_add(tp_cast(tp_cast(x, TP_F64), TP_F32), add);
+    expect_values("a reader that comes later", both, VALUES(1, -1, -4, -6, -8, -10));
 }
 
 /* The key-value cache: a product stored straight into the bytes of the cache. */
