@@ -212,7 +212,8 @@ static tp_status fail_step(const tp_plan *plan, const tp_step *step, const tp_ru
     const char *op = tp_op_name(step->asked);
     if (status == TP_E_BOUNDS) {
         char index[24]; /* 2^63 and above arrive as the same bits */
-        bool is_unsigned = step->operand[1].dtype == TP_U64;
+        int indices = step->kind == TP_STEP_SCATTER_ADD ? 0 : 1;
+        bool is_unsigned = step->operand[indices].dtype == TP_U64;
         snprintf(index, sizeof index, is_unsigned ? "%llu" : "%lld", (long long)run->fault[0]);
         return tp_graph_fail(plan->graph, status, op, step->axis,
                              "index %s at position %lld is outside axis %d of size %lld", index,
