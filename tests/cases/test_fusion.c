@@ -431,8 +431,8 @@ Test(fusion, f149_constants_and_loops_agree)
         tp_tensor *zero = data_of(g, t, 1, 0), *minus = data_of(g, t, 1, -0.0),
                   *one = data_of(g, t, 1, 1), *nan = data_of(g, t, 1, NAN),
                   *inf = data_of(g, t, 1, INFINITY);
-        check_six("atan2(0,0)", tp_atan2(zero, zero), t, 1, (double[]){0});
-        check_six("atan2(-0,0)", tp_atan2(minus, zero), t, 1, (double[]){-0.0});
+        check_six("atan2(0,0)", tp_atan2(zero, zero), t, 1, (double[6]){0});
+        check_six("atan2(-0,0)", tp_atan2(minus, zero), t, 1, (double[6]){-0.0});
         expect_values("pow(0,0)", tp_pow(zero, zero), VALUES(1));
         expect_values("pow(1,NaN)", tp_pow(one, nan), VALUES(1));
         expect_values("pow(NaN,0)", tp_pow(nan, zero), VALUES(1));

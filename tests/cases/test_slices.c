@@ -145,6 +145,35 @@ Test(slices, f025_an_empty_view_stays_inside_its_storage)
     }
 }
 
+/* However an empty view is taken further: each kind of view, from an empty storage and a full one.
+ */
+Test(slices, f025_no_view_of_nothing_leaves_its_storage)
+{
+    tp_graph *g = tp_graph_create(NULL);
+    for (int k = 0; k < 2; k++) {
+        tp_tensor *x = k ? cut(count_up(g, TP_F32, TP_DIMS(3, 5)), 3, 3, 1)
+                         : tp_full(g, TP_F32, TP_DIMS(0, 5), 0);
+        tp_tensor *views[] = {tp_select(x, 1, 4),
+                              tp_slice(x, 1, 4, TP_END, 1),
+                              tp_slice(x, 1, TP_END, TP_END, -1),
+                              tp_flip(x, 2, (int64_t[]){0, 1}),
+                              tp_diagonal(x, 3, 0, 1),
+                              tp_diagonal(x, -3, 0, 1),
+                              tp_expand(tp_unsqueeze(x, 0), TP_DIMS(2, 0, 5)),
+                              tp_bitcast(x, TP_U8),
+                              tp_transpose(x, 0, 1),
+                              tp_windows(x, 1, 2, 3)};
+        for (int i = 0; i < 10; i++) {
+            cr_assert(views[i], "view %d: %s", i, tp_graph_error(g)->text);
+            int64_t offset = tp_view_of(views[i]).offset;
+            cr_expect(offset >= 0 && offset <= (k ? 15 : 0), "view %d: offset %ld", i,
+                      (long)offset);
+            cr_expect_eq(tp_eval(tp_contiguous(tp_neg(tp_cast(views[i], TP_F32)))), TP_OK);
+        }
+    }
+    tp_graph_destroy(g);
+}
+
 Test(slices, f027_negative_ends_next_to_indices)
 {
     EACH(g)
