@@ -184,4 +184,25 @@ static inline bool is_float(tp_dtype dtype)
     return tp_dtype_kind_of(dtype) == TP_DTYPE_FLOAT;
 }
 
+/* y = a b by plain loops over batches of m x k and k x n; values are small integers. */
+static inline void naive_product(int64_t batch, int64_t m, int64_t k, int64_t n, const double *a,
+                                 const double *b, double *y)
+{
+    for (int64_t i = 0; i < batch * m; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t l = 0; l < k; l++) sum += a[i * k + l] * b[(i / m * k + l) * n + j];
+            y[i * n + j] = sum;
+        }
+    }
+}
+
+/* Every element is value. */
+static inline void expect_all(const char *what, tp_tensor *y, double value)
+{
+    cr_assert(y && tp_eval(y) == TP_OK, "%s", what);
+    for (int64_t i = 0; i < tp_numel(y); i++)
+        cr_assert_eq(tp_item(y, i), value, "%s: element %ld is %g", what, (long)i, tp_item(y, i));
+}
+
 #endif
