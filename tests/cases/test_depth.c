@@ -157,6 +157,13 @@ Test(depth, f106_diamonds_are_walked_once, .timeout = 60)
     on_small_stack(diamonds);
 }
 
+/* Fresh memory costs by its size under a sanitizer, which is not what is measured here. */
+#ifdef __SANITIZE_ADDRESS__
+#define MOST_GROWTH 20
+#else
+#define MOST_GROWTH 4
+#endif
+
 static void *moving_average(void *unused)
 {
     (void)unused;
@@ -174,8 +181,8 @@ static void *moving_average(void *unused)
         state = tp_lerp(state, x, rate);
     }
     last = seconds() - last;
-    cr_expect_lt(last, 8 * tenth + 1, "a step costs more in a large graph: %.2f s, %.2f s", last,
-                 tenth);
+    cr_expect_lt(last, MOST_GROWTH * tenth + 1,
+                 "a step costs more in a large graph: %.2f s, %.2f s", last, tenth);
     cr_assert_eq(tp_eval(state), TP_OK);
     cr_expect_eq(tp_item(state, 0), 1);
     printf("NOTE pending: %lld steps in %.2f s, %lld nodes\n", (long long)steps, seconds() - start,
