@@ -19,7 +19,7 @@ typedef struct report {
     const char *op, *unit;
     tp_dtype dtype;
     double error; /* NaN where value is no number */
-    bool plain;   /* + - * / of operands alone: the row is its own model */
+    bool plain;   /* + - * of operands alone: the row is its own model */
     char value[160];
     char where[80]; /* the operands of the largest error; the first operand of edges */
 } report;
