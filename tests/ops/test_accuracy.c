@@ -71,9 +71,9 @@ static const function functions[] = {
     {"softplus", tp_softplus, softplus_of, 0.53, 2, 0.51, 0},
     {"sigmoid", tp_sigmoid, sigmoid_of, 1.7, 2, 0.51, 0},
     {"silu", tp_silu, silu_of, 1.7, 3, 0.51, 0},
-    {"gelu_tanh", tp_gelu_tanh, gelu_tanh_of, 0.53, 4, 1, 0},
+    {"gelu_tanh", tp_gelu_tanh, gelu_tanh_of, 0.53, 3, 1, 0},
     /* erfc has few bits left where it is subnormal. */
-    {"gelu", tp_gelu, gelu_of, 0.53, 8, 0.51, 0x1p-1065},
+    {"gelu", tp_gelu, gelu_of, 0.53, 4, 0.51, 0x1p-1069},
 };
 #define FUNCTIONS (sizeof functions / sizeof *functions)
 
