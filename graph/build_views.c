@@ -301,7 +301,7 @@ tp_tensor *tp_unsqueeze(tp_tensor *x, int axis)
 static int64_t base_bytes(const tp_tensor *x)
 {
     const tp_tensor *base = x->base;
-    if (base->op == TP_OP_DATA) return (int64_t)base->storage->size_bytes;
+    if (base->op == TP_OP_DATA) return tp_leaf_bytes(base);
     return tp_view_numel(&base->view) * (int64_t)tp_dtype_size((tp_dtype)base->dtype);
 }
 

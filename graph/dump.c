@@ -26,7 +26,7 @@ static void show(tp_dump *dump, const tp_tensor *x)
 {
     uint8_t *mark = dump->shown;
     bool view = tp_tensor_is_view(x), as_view = view && mark[x->id] & AS_VIEW;
-    if (x->state == TP_EVALUATED && !as_view) {
+    if ((x->state == TP_EVALUATED || x->state == TP_GONE) && !as_view) {
         mark[x->id] = TP_SHOWN_DATA;
         return;
     }

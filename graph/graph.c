@@ -228,7 +228,7 @@ tp_tensor *tp_at(tp_tensor *x, const char *file, int line)
 int tp_describe(const tp_tensor *x, char *text, size_t size)
 {
     if (!x) return snprintf(text, size, "(no tensor)");
-    static const char *const states[] = {"not evaluated", "evaluated", "stale"};
+    static const char *const states[] = {"not evaluated", "evaluated", "stale", "given away"};
     char view[800];
     tp_view shown = tp_view_of(x);
     tp_view_print(&shown, view, sizeof view);

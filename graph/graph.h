@@ -283,6 +283,9 @@ struct tp_graph {
     int64_t structure;         /* counts nodes built, rebinds and touches: plans compare it */
 };
 
+/* Bytes that a leaf's views may address; one that is gone comes back with as many (tp_bind). */
+int64_t tp_leaf_bytes(const tp_tensor *leaf);
+
 /* Whether x aliases another node's bytes. */
 static inline bool tp_tensor_is_view(const tp_tensor *x)
 {

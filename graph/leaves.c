@@ -189,6 +189,12 @@ tp_status tp_touch(tp_tensor *x)
     return changed(x, "touch");
 }
 
+int64_t tp_leaf_bytes(const tp_tensor *x)
+{
+    if (x->storage) return (int64_t)x->storage->size_bytes;
+    return tp_view_numel(&x->view) * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
+}
+
 tp_status tp_bind(tp_tensor *x, const void *data, size_t size_bytes)
 {
     if (!x) return TP_E_ARGUMENT;
@@ -204,7 +210,7 @@ tp_status tp_bind(tp_tensor *x, const void *data, size_t size_bytes)
                              data ? size_bytes : 0);
     }
     /* At least the old size: views built on the old storage must stay inside the new one. */
-    tp_storage *storage = tp_storage_create(x->graph->context, x->storage->size_bytes);
+    tp_storage *storage = tp_storage_create(x->graph->context, (size_t)tp_leaf_bytes(x));
     if (!storage)
         return tp_graph_fail(x->graph, TP_E_NOMEM, "bind", -1, "%zu bytes are not to be had",
                              size_bytes);
@@ -217,5 +223,6 @@ tp_status tp_bind(tp_tensor *x, const void *data, size_t size_bytes)
     }
     tp_storage_release(x->storage);
     x->storage = storage;
+    x->state = TP_EVALUATED;
     return TP_OK;
 }

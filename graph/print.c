@@ -34,7 +34,7 @@ static bool print_values(tp_text *text, const tp_tensor *x, const tp_view *v)
 {
     tp_dtype dtype = (tp_dtype)x->dtype;
     int64_t count = tp_view_numel(v), size = (int64_t)tp_dtype_size(dtype);
-    if (count > TP_FORM_VALUES) {
+    if (count > TP_FORM_VALUES || x->state == TP_GONE) {
         tp_text_add(text, " pattern");
         return false;
     }
@@ -53,7 +53,8 @@ static bool print_values(tp_text *text, const tp_tensor *x, const tp_view *v)
 static bool print_data(tp_text *text, const tp_tensor *x)
 {
     const tp_view *v = &x->result;
-    int64_t elements = (int64_t)(x->storage->size_bytes / tp_dtype_size((tp_dtype)x->dtype));
+    int64_t elements =
+        x->op == TP_OP_DATA ? tp_leaf_bytes(x) / (int64_t)tp_dtype_size((tp_dtype)x->dtype) : 0;
     tp_text_add(text, "data %s", tp_dtype_name((tp_dtype)x->dtype));
     print_list(text, v->ndim, v->shape);
     bool alone = tp_view_is_row_major(v) && tp_view_numel(v) == elements;

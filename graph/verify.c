@@ -22,7 +22,7 @@ static bool view_ok(const tp_tensor *node)
     if (numel == 0) return true;
     int64_t size = (int64_t)tp_dtype_size((tp_dtype)node->dtype),
             bytes = tp_view_numel(&base->view) * (int64_t)tp_dtype_size((tp_dtype)base->dtype);
-    if (base->op == TP_OP_DATA) bytes = (int64_t)base->storage->size_bytes;
+    if (base->op == TP_OP_DATA) bytes = tp_leaf_bytes(base);
     return tp_view_reach(&node->view, &low, &high) && low >= 0 && high < bytes / size;
 }
 

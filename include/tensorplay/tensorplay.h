@@ -543,7 +543,8 @@ TP_OP tp_pad(tp_tensor *x, int count, const int64_t *widths, double value);
 TP_OP tp_update(tp_tensor *x, tp_tensor *region, tp_tensor *value);
 /* Tells that the caller will not read x, which is evaluated, again: an update may write over its
  * bytes (a cache that grows in place). Afterwards, also when the evaluation fails, x reads as
- * TP_E_STALE if it was a leaf and as not evaluated if not. */
+ * TP_E_STALE if it was a leaf (until tp_bind gives it new values) and as not evaluated if not. If
+ * no update takes its bytes, x stays as it is. */
 TP_API tp_status tp_donate(tp_tensor *x);
 
 /* ---- Layers ------------------------------------------------------------------------------

@@ -247,6 +247,16 @@ Test(parts, donation)
     cr_expect_eq(tp_eval(tp_neg(leaf)), TP_E_STALE);
     expect_refusal("gone", g, NULL, "was given away and an update has written over it");
     expect_values("y once more", tp_neg(y), VALUES(-5, -2));
+    char text[512];
+    cr_expect_gt(tp_describe(leaf, text, sizeof text), 0);
+    cr_expect(strstr(text, "given away"), "%s", text);
+    tp_tensor *of_leaf = tp_neg(tp_as_strided(leaf, TP_DIMS(1), (int64_t[]){1}, 1));
+    cr_expect_gt(tp_graph_text(g, 1, &of_leaf, text, sizeof text), 0);
+    cr_expect(strstr(text, "data f32 [2] pattern"), "%s", text);
+    cr_expect_gt(tp_graph_dot(g, 1, &of_leaf, NULL, 0), 0);
+    cr_expect_null(tp_graph_verify(g, text, sizeof text));
+    cr_expect_eq(tp_bind(leaf, (float[]){3, 4}, 8), TP_OK);
+    expect_values("bound anew", of_leaf, VALUES(-4));
     /* Borrowed bytes and shared ones are never written over. */
     float borrowed[] = {1, 2};
     tp_tensor *w = tp_wrap(g, TP_F32, TP_DIMS(2), NULL, 0, borrowed, sizeof borrowed, NULL, NULL);
