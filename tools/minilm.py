@@ -76,17 +76,18 @@ def order_agrees(want, got):
     """Whether all pairs of sentences are alike in the same order; prints what was compared."""
     first, second = np.triu_indices(len(want), 1)
     exact, found = ((x @ x.T)[first, second] for x in (want, got))
-    swapped = ties = 0
+    swapped = ties = compared = 0
     for a, b in itertools.combinations(np.argsort(exact), 2):
         if exact[b] - exact[a] < NEAR_TIE:
             ties += 1
-        elif found[a] >= found[b]:
-            swapped += 1
+        else:
+            compared += 1
+            swapped += bool(found[a] >= found[b])
     if len(exact) > 1:
         print(
-            f"order       {len(exact)} similarities, {swapped} in another order; {ties} near ties (closer than "
-            f"{NEAR_TIE:g}), not judged; closest two {np.diff(np.sort(exact)).min():.2g}, similarities differ by "
-            f"at most {np.abs(found - exact).max():.2g}"
+            f"order       of {len(exact)} similarities, two by two: {swapped} of {compared} in another order; {ties} near "
+            f"ties (closer than {NEAR_TIE:g}) not judged\n            the closest two are {np.diff(np.sort(exact)).min():.2g} "
+            f"apart in NumPy; NumPy and TensorPlay, {np.abs(found - exact).max():.2g}"
         )
     return swapped == 0
 
