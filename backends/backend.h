@@ -64,6 +64,11 @@ typedef enum tp_step_kind {
     /* out[.., i, j] = sum_k operand0[.., i, k] operand1[.., k, j]: equal ranks >= 2, equal
      * leading dims (stride 0 where an operand is shared), one dtype. domain is out's shape. */
     TP_STEP_MATMUL,
+    /* out = softmax(s) operand2 along the last dim of s = prologue(operand0 operand1), all in f32:
+     * s has domain's shape; prologue's value 0 is the product, its further loads are operands from
+     * 3 on. value[0].i: a line of -inf gives 0, not NaN. value[1].i > 0: where that load, bool, is
+     * false, s is -inf. Right to a bound, not to the bit. No backend needs to have it. */
+    TP_STEP_ATTENTION,
     /* out[.., i, ..] = operand0[.., operand1[i], ..] at dim `axis`; operand1 is 1-d of an
      * integer dtype; operand0 and out have equal ranks and dtypes. domain is out's shape. */
     TP_STEP_INDEX_SELECT,
@@ -180,6 +185,9 @@ const tp_backend *tp_backend_find(const char *name); /* NULL: not compiled in */
  * the first refusal (TP_REASON_NONE when the first kernel takes it). */
 const tp_kernel *tp_backend_choose(const tp_backend *backend, const tp_step *step, int *rank,
                                    tp_reason *why);
+
+/* Whether some kernel takes the step; of kinds that a backend need not have. */
+bool tp_backend_takes(const tp_backend *backend, const tp_step *step);
 
 /* Address of an operand's element 0 in a run. */
 static inline char *tp_operand_at(const tp_operand *o, const tp_run *run)

@@ -104,7 +104,10 @@ static void add_step(picture *p, int i)
     tp_text *text = &p->text;
     const tp_step *step = &p->plan->step[i];
     bool copy = step->ledger >= 0;
-    const char *colour = copy ? ORANGE : step->kind == TP_STEP_MATMUL ? BLUE : "white";
+    const char *colour = copy ? ORANGE
+                         : step->kind == TP_STEP_MATMUL || step->kind == TP_STEP_ATTENTION
+                             ? BLUE
+                             : "white";
     tp_text_add(text, "  s%d [shape=%s, fillcolor=\"%s\", label=<", i, copy ? "octagon" : "box",
                 colour);
     if (step->asked->name) {

@@ -43,6 +43,15 @@ const tp_kernel *tp_backend_choose(const tp_backend *backend, const tp_step *ste
     return kernels[i];
 }
 
+bool tp_backend_takes(const tp_backend *backend, const tp_step *step)
+{
+    const tp_kernel *const *kernels = backend->kernels[step->kind];
+    for (int i = 0; kernels && kernels[i]; i++) {
+        if (!kernels[i]->refuse || kernels[i]->refuse(step) == TP_REASON_NONE) return true;
+    }
+    return false;
+}
+
 int tp_describe_backends(char *text, size_t size)
 {
     int used = 0;

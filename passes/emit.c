@@ -46,9 +46,12 @@ static void add_to_summary(tp_plan_summary *sum, const tp_step *step)
     for (int i = 0; i < step->operand_count; i++)
         sum->moved_bytes += touched_bytes(&step->operand[i]);
     sum->moved_bytes += touched_bytes(&step->out);
-    if (step->kind != TP_STEP_MATMUL) return;
-    const tp_view *a = &step->operand[0].view;
-    sum->flops += 2 * tp_view_numel(&step->out.view) * a->shape[a->ndim - 1];
+    const tp_view *a = &step->operand[0].view, *b = &step->operand[1].view;
+    if (step->kind == TP_STEP_MATMUL)
+        sum->flops += 2 * tp_view_numel(&step->out.view) * a->shape[a->ndim - 1];
+    else if (step->kind == TP_STEP_ATTENTION)
+        sum->flops += 2 * tp_view_numel(&step->domain) * a->shape[a->ndim - 1] +
+                      2 * tp_view_numel(&step->out.view) * b->shape[b->ndim - 1];
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */

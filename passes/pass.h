@@ -57,6 +57,8 @@ typedef struct tp_wnode {
     tp_program *prologue, *epilogue;
     uint32_t axes;              /* of a reduction: a bit per reduced dim of what it reads */
     const tp_tensor *reduction; /* with an epilogue: the asked node that is reduced */
+    const tp_tensor *streamed;  /* of a product that does a whole attention: the asked softmax */
+    int64_t hidden;             /* then: the load that hides what it is false for, 0: none */
     tp_view domain;             /* with a prologue: the shape it runs over */
     int fused;                  /* asked nodes it does the work of */
 } tp_wnode;
@@ -150,6 +152,9 @@ tp_status tp_work_step(tp_work *work, int node, tp_arena *arena, tp_step *step);
 /* How far down its list the backend goes for the node (0: its best kernel), -1: out of
  * memory; *why: the first refusal. */
 int tp_work_kernel_rank(tp_work *work, int node, tp_reason *why);
+
+/* Whether the backend has a kernel for the node at all. */
+bool tp_work_is_taken(tp_work *work, int node);
 
 /* ---- schedule.c, place.c: what holds without these passes -------------------------------------
  */

@@ -92,7 +92,12 @@ static void set_kind(const tp_wnode *node, tp_step *step)
         set_layer_norm(node, step);
         break;
     case TP_OP_MATMUL:
-        step->kind = TP_STEP_MATMUL;
+        step->kind = node->streamed ? TP_STEP_ATTENTION : TP_STEP_MATMUL;
+        if (!node->streamed) break;
+        step->op = TP_OP_SOFTMAX;
+        step->calc = TP_F32;
+        step->value[0].i = node->streamed->attr_count > 1;
+        step->value[1].i = node->hidden;
         break;
     case TP_OP_INDEX_SELECT:
         set_along(node, TP_STEP_INDEX_SELECT, step);
@@ -186,4 +191,18 @@ int tp_work_kernel_rank(tp_work *work, int n, tp_reason *why)
         work->out_of_memory = true;
     tp_arena_free(&scratch);
     return rank;
+}
+
+bool tp_work_is_taken(tp_work *work, int n)
+{
+    tp_arena scratch;
+    tp_arena_init(&scratch, work->context);
+    tp_step step;
+    bool taken = false;
+    if (tp_work_step(work, n, &scratch, &step) == TP_OK)
+        taken = tp_backend_takes(work->backend, &step);
+    else
+        work->out_of_memory = true;
+    tp_arena_free(&scratch);
+    return taken;
 }

@@ -57,6 +57,7 @@ const tp_backend tp_backend_cpu = {.name = "cpu",
                                                [TP_STEP_SOFTMAX] = tp_cpu_softmax_kernels,
                                                [TP_STEP_LAYER_NORM] = tp_cpu_layer_norm_kernels,
                                                [TP_STEP_MATMUL] = tp_cpu_matmul_kernels,
+                                               [TP_STEP_ATTENTION] = tp_cpu_attention_kernels,
                                                [TP_STEP_INDEX_SELECT] = tp_cpu_index_select_kernels,
                                                [TP_STEP_ARANGE] = tp_cpu_arange_kernels},
                                    .describe = describe};

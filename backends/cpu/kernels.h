@@ -9,6 +9,7 @@ extern const tp_kernel *const tp_cpu_reduce_kernels[];
 extern const tp_kernel *const tp_cpu_softmax_kernels[];
 extern const tp_kernel *const tp_cpu_layer_norm_kernels[];
 extern const tp_kernel *const tp_cpu_matmul_kernels[];
+extern const tp_kernel *const tp_cpu_attention_kernels[];
 extern const tp_kernel *const tp_cpu_index_select_kernels[];
 extern const tp_kernel *const tp_cpu_take_along_kernels[];
 extern const tp_kernel *const tp_cpu_scatter_add_kernels[];
