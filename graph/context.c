@@ -4,7 +4,8 @@
  * fits the next request of about its size (at most a quarter is wasted). From
  * LARGE_BYTES on a block is only rounded to 2 MiB. Freed blocks wait in their class
  * until the pool's cap; under a memory limit the pool is emptied before a request is
- * refused. Always: used + pooled is what the allocator has given out for tensors. */
+ * refused. Always: used + pooled is what the allocator has given out for tensors, and what plain
+ * memory has left in the pool. */
 #include "context.h"
 
 #include <pthread.h>
@@ -18,6 +19,8 @@
 #define SMALLEST_BYTES 64
 #define LARGE_BYTES ((size_t)64 << 20)
 #define HUGE_PAGE_BYTES ((size_t)2 << 20)
+/* Plain memory from this size on is pooled. */
+#define POOLED_PLAIN_BYTES ((size_t)16 << 10)
 #define DEFAULT_POOL_LIMIT_BYTES ((size_t)1 << 30)
 
 /* A block in the pool; lies in the block itself. */
@@ -170,46 +173,6 @@ void tp_context_log(tp_context *context, const char *format, ...)
     context->log(context->log_user, line);
 }
 
-/* ---- Plain memory ------------------------------------------------------------ */
-
-void *tp_context_alloc(tp_context *context, size_t size_bytes)
-{
-    return context->allocator.alloc(context->allocator.user, size_bytes ? size_bytes : 1);
-}
-
-void *tp_context_alloc_zero(tp_context *context, size_t size_bytes)
-{
-    void *memory = tp_context_alloc(context, size_bytes);
-    if (memory) memset(memory, 0, size_bytes);
-    return memory;
-}
-
-void tp_context_free(tp_context *context, void *memory, size_t size_bytes)
-{
-    if (memory)
-        context->allocator.release(context->allocator.user, memory, size_bytes ? size_bytes : 1);
-}
-
-bool tp_grow(tp_context *context, void **items, int64_t *capacity, int64_t wanted,
-             size_t size_bytes)
-{
-    if (wanted <= *capacity) return true;
-    int64_t larger = *capacity < 8 ? 8 : *capacity;
-    while (larger < wanted) {
-        if (__builtin_mul_overflow(larger, 2, &larger)) return false;
-    }
-    size_t bytes;
-    if (__builtin_mul_overflow((size_t)larger, size_bytes, &bytes)) return false;
-    void *grown = tp_context_alloc(context, bytes);
-    if (!grown) return false;
-    size_t old_bytes = (size_t)*capacity * size_bytes;
-    if (*items) memcpy(grown, *items, old_bytes);
-    tp_context_free(context, *items, old_bytes);
-    *items = grown;
-    *capacity = larger;
-    return true;
-}
-
 /* ---- The pool ------------------------------------------------------------------ */
 
 /* The class of a size and the size its blocks have. */
@@ -306,6 +269,20 @@ void *tp_context_take_block(tp_context *context, size_t size_bytes, size_t *bloc
     return block;
 }
 
+/* Into the pool if there is room and it has the size of a class (-1: it has not). */
+static void keep_or_release(tp_context *context, void *memory, size_t block_bytes, int class)
+{
+    bool fits = context->memory.pooled_bytes + block_bytes <= context->pool_limit_bytes;
+    if (fits && class >= 0) {
+        free_block *block = memory;
+        *block = (free_block){context->pool[class], block_bytes};
+        context->pool[class] = block;
+        context->memory.pooled_bytes += block_bytes;
+    } else {
+        context->allocator.release(context->allocator.user, memory, block_bytes);
+    }
+}
+
 void tp_context_give_block(tp_context *context, void *memory, size_t block_bytes)
 {
 #ifdef TP_POISON
@@ -315,14 +292,63 @@ void tp_context_give_block(tp_context *context, void *memory, size_t block_bytes
     int class = size_class(block_bytes, &class_bytes);
     pthread_mutex_lock(&context->lock);
     context->memory.used_bytes -= block_bytes;
-    bool fits = context->memory.pooled_bytes + block_bytes <= context->pool_limit_bytes;
-    if (fits && class_bytes == block_bytes) {
-        free_block *block = memory;
-        *block = (free_block){context->pool[class], block_bytes};
-        context->pool[class] = block;
-        context->memory.pooled_bytes += block_bytes;
-    } else {
-        context->allocator.release(context->allocator.user, memory, block_bytes);
-    }
+    keep_or_release(context, memory, block_bytes, class_bytes == block_bytes ? class : -1);
     pthread_mutex_unlock(&context->lock);
+}
+
+/* ---- Plain memory ------------------------------------------------------------ */
+
+/* Chunks of arenas and large lists come back through the pool too: their pages need not be cleared
+ * by the system again for every plan. Outside the limit, and not counted as used. */
+void *tp_context_alloc(tp_context *context, size_t size_bytes)
+{
+    if (size_bytes < POOLED_PLAIN_BYTES || size_bytes > SIZE_MAX / 2)
+        return context->allocator.alloc(context->allocator.user, size_bytes ? size_bytes : 1);
+    size_t block_bytes;
+    int class = size_class(size_bytes, &block_bytes);
+    pthread_mutex_lock(&context->lock);
+    free_block *pooled = class < CLASSES - 1 ? take(context, class, block_bytes) : NULL;
+    pthread_mutex_unlock(&context->lock);
+    return pooled ? (void *)pooled : context->allocator.alloc(context->allocator.user, block_bytes);
+}
+
+void *tp_context_alloc_zero(tp_context *context, size_t size_bytes)
+{
+    void *memory = tp_context_alloc(context, size_bytes);
+    if (memory) memset(memory, 0, size_bytes);
+    return memory;
+}
+
+void tp_context_free(tp_context *context, void *memory, size_t size_bytes)
+{
+    if (!memory) return;
+    if (size_bytes < POOLED_PLAIN_BYTES) {
+        context->allocator.release(context->allocator.user, memory, size_bytes ? size_bytes : 1);
+        return;
+    }
+    size_t block_bytes;
+    int class = size_class(size_bytes, &block_bytes);
+    pthread_mutex_lock(&context->lock);
+    keep_or_release(context, memory, block_bytes, class);
+    pthread_mutex_unlock(&context->lock);
+}
+
+bool tp_grow(tp_context *context, void **items, int64_t *capacity, int64_t wanted,
+             size_t size_bytes)
+{
+    if (wanted <= *capacity) return true;
+    int64_t larger = *capacity < 8 ? 8 : *capacity;
+    while (larger < wanted) {
+        if (__builtin_mul_overflow(larger, 2, &larger)) return false;
+    }
+    size_t bytes;
+    if (__builtin_mul_overflow((size_t)larger, size_bytes, &bytes)) return false;
+    void *grown = tp_context_alloc(context, bytes);
+    if (!grown) return false;
+    size_t old_bytes = (size_t)*capacity * size_bytes;
+    if (*items) memcpy(grown, *items, old_bytes);
+    tp_context_free(context, *items, old_bytes);
+    *items = grown;
+    *capacity = larger;
+    return true;
 }

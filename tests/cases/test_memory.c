@@ -208,8 +208,10 @@ Test(memory, each_allocation_in_turn_fails_cleanly, .timeout = 120)
         bool done = false;
         for (long at = 1; !done; at++) {
             requests = 0, fail_at = 0;
-            tp_context *c = tp_context_create(&(tp_context_options){
-                .allocator = {counted_alloc, counted_release, NULL}, .threads = 1});
+            tp_context *c = tp_context_create(
+                &(tp_context_options){.allocator = {counted_alloc, counted_release, NULL},
+                                      .threads = 1,
+                                      .pool_limit_bytes = 1 /* what fails is not tried again */});
             tp_graph *g = tp_graph_create(c);
             cr_assert(c && g);
             long base = requests;
