@@ -59,6 +59,8 @@ check_packages=(
   "clang:command -v clang"
   "libomp-dev:ls /usr/lib/llvm-*/lib/libomp.so"
   "clang-format:command -v clang-format"
+  "gcc-aarch64-linux-gnu:command -v aarch64-linux-gnu-gcc"
+  "libc6-dev-arm64-cross:ls /usr/aarch64-linux-gnu/include/stdlib.h"
 )
 
 # build FOLDER OPTION ... - configures and builds what has changed; the log is FOLDER.log.
