@@ -23,6 +23,7 @@ tp_tensor *tp_linear(tp_tensor *x, tp_tensor *w, tp_tensor *b)
 tp_tensor *tp_log_softmax(tp_tensor *x, int axis)
 {
     int64_t axes[] = {axis};
+    if (x && tp_numel(x) == 0) return tp_softmax(x, axis); /* nothing either way */
     tp_tensor *wide = tp_build_wide(x), *max = tp_max(wide, 1, axes, true);
     if (!max) return NULL;
     /* Taking out an infinite maximum would make NaN of inf - inf. */

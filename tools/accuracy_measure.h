@@ -342,6 +342,92 @@ static inline void measure_softmax(const measuring *m, const format *f)
     finish(m, &line);
 }
 
+/* Functions of a line whose every element is a result: how each is built, and its exact value. */
+typedef struct line_model {
+    const char *op, *unit;
+    tp_tensor *(*build)(tp_tensor *x);
+    scaled (*exact)(int n, const double *x, int i);
+} line_model;
+
+static inline tp_tensor *build_cumsum(tp_tensor *x)
+{
+    return tp_cumsum(x, 0);
+}
+static inline tp_tensor *build_cumprod(tp_tensor *x)
+{
+    return tp_cumprod(x, 0);
+}
+static inline tp_tensor *build_log_softmax(tp_tensor *x)
+{
+    return tp_log_softmax(x, 0);
+}
+static inline tp_tensor *build_rms_norm(tp_tensor *x)
+{
+    return tp_rms_norm(x, 1, NULL, 1e-5);
+}
+
+static inline scaled exact_cumsum(int n, const double *x, int i)
+{
+    (void)n;
+    scaled y = {0, 0};
+    for (int j = 0; j <= i; j++) {
+        y.value += x[j];
+        y.scale += fabsl(x[j]);
+    }
+    return y;
+}
+static inline scaled exact_cumprod(int n, const double *x, int i)
+{
+    (void)n;
+    long double y = 1;
+    for (int j = 0; j <= i; j++) y *= x[j];
+    return (scaled){y, (i + 1) * fabsl(y)};
+}
+static inline scaled exact_log_softmax(int n, const double *x, int i)
+{
+    long double most = max_of(n, x).value, sum = 0;
+    for (int j = 0; j < n; j++) sum += expl(x[j] - most);
+    return (scaled){x[i] - most - logl(sum), 1 + most - x[i] + logl((long double)n)};
+}
+static inline scaled exact_rms_norm(int n, const double *x, int i)
+{
+    long double squares = 0;
+    for (int j = 0; j < n; j++) squares += (long double)x[j] * x[j];
+    long double y = x[i] / sqrtl(squares / n + 1e-5L);
+    return (scaled){y, fabsl(y)};
+}
+
+static const line_model line_models[] = {
+    {"cumsum", "u sum|x|", build_cumsum, exact_cumsum},
+    {"cumprod", "n u |y|", build_cumprod, exact_cumprod},
+    {"log_softmax", "u (1 + max - x + ln n)", build_log_softmax, exact_log_softmax},
+    {"rms_norm", "u |y|", build_rms_norm, exact_rms_norm},
+};
+#define LINE_MODELS ((int)(sizeof line_models / sizeof *line_models))
+
+static inline void measure_line(const measuring *m, const line_model *model, const format *f)
+{
+    static const int64_t lengths[] = {1, 2, 17, 257, 700};
+    static double x[700];
+    report line = {.op = model->op, .dtype = f->dtype, .unit = model->unit};
+    bool prod = strcmp(model->op, "cumprod") == 0;
+    for (int way = 0; way < 5 * 2; way++) {
+        int64_t n = lengths[way / 2];
+        double middle = prod ? 1 : 0, width = prod ? 0.02 : way % 2 ? 20 : 1;
+        tp_graph *g = graph_on(m->backend);
+        tp_tensor *y = model->build(
+            random_leaf(g, f, 1, &n, middle - width, middle + width, (uint64_t)way + 70, x));
+        for (int64_t i = 0; i < n; i++) {
+            char where[64];
+            snprintf(where, sizeof where, "%lld of %lld", (long long)i, (long long)n);
+            scaled want = model->exact((int)n, x, (int)i);
+            if (want.scale > 0) note(&line, f, item_of(y, i), want, where);
+        }
+        tp_graph_destroy(g);
+    }
+    finish(m, &line);
+}
+
 static inline void measure_layer_norm(const measuring *m, const format *f)
 {
     static double x[3000], w[3000], b[3000];
@@ -425,6 +511,14 @@ static inline void measure_empty(const measuring *m)
         else
             tp_graph_destroy(g);
     }
+    for (int i = 0; i < LINE_MODELS; i++) {
+        tp_graph *g = graph_on(m->backend);
+        tp_tensor *x = tp_full(g, TP_F32, 1, &zero, 0);
+        if (wanted(m, line_models[i].op))
+            tell_empty(m, line_models[i].op, g, line_models[i].build(x));
+        else
+            tp_graph_destroy(g);
+    }
     static const char *const names[] = {"softmax", "layer_norm", "matmul"};
     for (int i = 0; i < 3; i++) {
         if (!wanted(m, names[i])) continue;
@@ -454,6 +548,9 @@ static inline void measure_all(const measuring *m)
     for (int f = 0; f < FORMATS; f++) {
         if (wanted(m, "softmax")) measure_softmax(m, &formats[f]);
         if (wanted(m, "layer_norm")) measure_layer_norm(m, &formats[f]);
+        for (int i = 0; i < LINE_MODELS; i++) {
+            if (wanted(m, line_models[i].op)) measure_line(m, &line_models[i], &formats[f]);
+        }
         if (wanted(m, "matmul")) measure_matmul(m, &formats[f]);
     }
     measure_empty(m);
