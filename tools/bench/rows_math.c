@@ -1,0 +1,49 @@
+/* Functions of f32 against one call of the C library for each element. */
+#include "bench.h"
+
+typedef struct function {
+    tp_tensor *(*build)(tp_tensor *x);
+    bench_loop libm;
+    float low, high;
+} function;
+
+/* The builders are macros that record the caller: a function of each is needed. */
+#define FUNCTION(name, low, high)                                                                  \
+    static tp_tensor *build_##name(tp_tensor *x)                                                   \
+    {                                                                                              \
+        return tp_##name(x);                                                                       \
+    }                                                                                              \
+    static const function function_##name = {build_##name, bench_libm_##name, low, high};
+FUNCTION(exp, -80, 80)
+FUNCTION(log, 1e-3F, 1e3F)
+FUNCTION(tanh, -4, 4)
+FUNCTION(erf, -3, 3)
+FUNCTION(sigmoid, -20, 20)
+FUNCTION(sin, -100, 100)
+FUNCTION(cos, -100, 100)
+
+static void against_libm(bench *b, const bench_row *row)
+{
+    const function *f = row->with;
+    int64_t n = row->size[0];
+    float *x = bench_floats(b, 0, n, f->low, f->high);
+    tp_tensor *y = f->build(bench_leaf(bench_graph(b), TP_F32, TP_DIMS(n), x));
+    bench_loop_call loop = {.loop = f->libm,
+                            .n = n,
+                            .a = x,
+                            .y = bench_bytes(b, 3, (size_t)n * 4),
+                            .size_a = 4,
+                            .size_y = 4,
+                            .threads = b->threads};
+    bench_compare(b, bench_eval(b, y), bench_run_loop(&loop));
+    bench_check(b, y, loop.y, n);
+}
+
+#define ROW(name)                                                                                  \
+    {                                                                                              \
+        "math/" #name "/64K", "tp_" #name, "scalar libm", 8, against_libm, {65536},                \
+            &function_##name, 0                                                                    \
+    }
+
+const bench_row bench_rows_math[] = {ROW(exp),     ROW(log), ROW(tanh), ROW(erf),
+                                     ROW(sigmoid), ROW(sin), ROW(cos),  {0}};
