@@ -24,7 +24,9 @@ static const char usage[] =
     "TP_BLAS=none and TP_ISA=avx2 in the environment measure what machines without get.\n"
     "Exit codes: 0 measured (whatever the ratios), 2 a wrong call, 3 something is missing.\n";
 
-static const bench_row *const tables[] = {bench_rows_fused, bench_rows_math};
+static const bench_row *const tables[] = {bench_rows_fused, bench_rows_math,     bench_rows_gemm,
+                                          bench_rows_move,  bench_rows_reduce,   bench_rows_threads,
+                                          bench_rows_graph, bench_rows_attention};
 
 typedef struct options {
     bool quick, list;
@@ -150,10 +152,13 @@ static void find_limits(bench *b, bench_limit *limits)
 
 static void list_rows(int count, const bench_row *const *rows)
 {
-    for (int i = 0; i < count; i++)
-        printf("%-42s %s against %s, goal %s%g%s\n", rows[i]->name, rows[i]->ours, rows[i]->against,
-               rows[i]->flags & BENCH_AT_MOST ? "at most " : "", rows[i]->goal,
-               rows[i]->flags & BENCH_AT_MOST ? " ns" : "");
+    for (int i = 0; i < count; i++) {
+        bool at_most = rows[i]->flags & BENCH_AT_MOST;
+        printf("%-42s %s%s%s", rows[i]->name, rows[i]->ours, at_most ? ", " : " against ",
+               rows[i]->against);
+        if (rows[i]->goal > 0) printf(", goal %s%g", at_most ? "at most " : "", rows[i]->goal);
+        printf("\n");
+    }
 }
 
 static void show_progress(int i, int count, const char *name)

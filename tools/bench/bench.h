@@ -17,7 +17,7 @@ typedef struct bench_row bench_row;
 
 enum {
     BENCH_LONG = 1,     /* not in a quick run */
-    BENCH_AT_MOST = 2,  /* a figure in ns that must not exceed the goal, not a ratio */
+    BENCH_AT_MOST = 2,  /* no ratio: a figure that must not exceed the goal, in `against` */
     BENCH_ALL_CORES = 4 /* on all cores whatever --threads says */
 };
 
@@ -44,7 +44,7 @@ typedef enum bench_outcome {
 
 typedef struct bench_result {
     bench_outcome outcome;
-    double value, low, high;              /* median, 10 % and 90 % quantile: of the ratio, or ns */
+    double value, low, high;              /* median, 10 % and 90 % quantile */
     double ours_seconds, against_seconds; /* medians */
     int rounds, threads;
     char note[256];
@@ -89,6 +89,8 @@ tp_graph *bench_graph(bench *b);
 tp_graph *bench_serial_graph(bench *b);
 /* A leaf over data, dense. */
 tp_tensor *bench_leaf(tp_graph *g, tp_dtype dtype, int ndim, const int64_t *shape, void *data);
+/* x, evaluated: its values are given from then on. */
+tp_tensor *bench_given(bench *b, tp_tensor *x);
 /* Runs the plan of y, or of several outputs: what a tp_eval does when the plan is known. */
 bench_call bench_eval(bench *b, tp_tensor *y);
 bench_call bench_eval_all(bench *b, int count, tp_tensor *const *outputs);
@@ -109,6 +111,10 @@ bench_call bench_run_loop(bench_loop_call *call);
 void bench_compare(bench *b, bench_call ours, bench_call other);
 /* Times one thing that consists of `parts` parts: ns per part. */
 void bench_time(bench *b, bench_call ours, double parts);
+/* A figure that is no time. */
+void bench_tell(bench *b, double value);
+/* Whether there are cores to share the work; the row ends if not. */
+bool bench_has_cores(bench *b);
 /* Notes when y, evaluated, is not n numbers close to these; after bench_compare. */
 void bench_check(bench *b, tp_tensor *y, const float *expected, int64_t n);
 /* The row ends without a figure. */

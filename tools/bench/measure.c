@@ -127,6 +127,17 @@ void bench_time(bench *b, bench_call ours, double parts)
     b->result->ours_seconds = b->result->value * parts * 1e-9;
 }
 
+void bench_tell(bench *b, double value)
+{
+    keep(b->result, &value, 1);
+}
+
+bool bench_has_cores(bench *b)
+{
+    if (b->cores < 2) bench_end(b, BENCH_NOT_HERE, "one core");
+    return b->cores >= 2;
+}
+
 double bench_seconds(const bench *b, bench_call call)
 {
     int64_t repeats = repeats_of(b, call);
@@ -214,6 +225,13 @@ tp_tensor *bench_leaf(tp_graph *g, tp_dtype dtype, int ndim, const int64_t *shap
     if (!g || !data) return NULL;
     for (int d = 0; d < ndim; d++) size_bytes *= (size_t)shape[d];
     return tp_wrap(g, dtype, ndim, shape, NULL, 0, data, size_bytes, NULL, NULL);
+}
+
+tp_tensor *bench_given(bench *b, tp_tensor *x)
+{
+    if (x && tp_eval(x) == TP_OK) return x;
+    bench_end(b, BENCH_FAILED, x ? tp_graph_error(tp_graph_of(x))->text : "no operand");
+    return NULL;
 }
 
 static void run_plan(void *plan)

@@ -63,10 +63,9 @@ void bench_print_row(const bench_row *row, const bench_result *r)
     bool at_most = row->flags & BENCH_AT_MOST;
     snprintf(spread, sizeof spread, "[%.2f .. %.2f]", r->low, r->high);
     if (row->goal > 0) snprintf(goal, sizeof goal, at_most ? "<=%.0f" : "%.2f", row->goal);
-    printf("%-40s %-27s %8.2f%s %-17s %6s %-7s %10s %10s %3d%s%s\n", row->name, row->against,
-           r->value, at_most ? "ns" : "", spread, goal, verdict(row, r),
-           duration(r->ours_seconds, ours), duration(r->against_seconds, other), r->rounds,
-           r->note[0] ? "  " : "", r->note);
+    printf("%-40s %-27s %8.2f %-17s %6s %-7s %10s %10s %3d%s%s\n", row->name, row->against,
+           r->value, spread, goal, verdict(row, r), duration(r->ours_seconds, ours),
+           duration(r->against_seconds, other), r->rounds, r->note[0] ? "  " : "", r->note);
 }
 
 typedef struct miss {
@@ -139,7 +138,7 @@ static void put_row(FILE *f, const bench_row *row, const bench_result *r)
     if (r->outcome == BENCH_MEASURED) {
         bool at_most = row->flags & BENCH_AT_MOST;
         fprintf(f, ", \"%s\": %.6g, \"low\": %.6g, \"high\": %.6g, \"rounds\": %d",
-                at_most ? "ns" : "ratio", r->value, r->low, r->high, r->rounds);
+                at_most ? "figure" : "ratio", r->value, r->low, r->high, r->rounds);
         fprintf(f, ", \"ours_seconds\": %.6g", r->ours_seconds);
         if (!at_most) fprintf(f, ", \"against_seconds\": %.6g", r->against_seconds);
         if (row->goal > 0)

@@ -174,29 +174,21 @@ static void against_unfused(bench *b, const bench_row *row)
  */
 static void against_bytes(bench *b, const bench_row *row)
 {
-    tp_dtype dtype = (tp_dtype)row->size[1];
     int64_t n = row->size[0];
-    void *half[3];
     tp_graph *g = bench_graph(b);
     tp_tensor *x[3];
-    for (int i = 0; i < 3; i++) {
-        float *data = bench_floats(b, 3, n, -2, 2);
-        tp_tensor *cast = tp_cast(bench_leaf(g, TP_F32, TP_DIMS(n), data), dtype);
-        half[i] = bench_bytes(b, i, (size_t)n * 2);
-        if (tp_eval(cast) != TP_OK || !half[i] || tp_read(cast, half[i], (size_t)n * 2) != TP_OK) {
-            bench_end(b, BENCH_FAILED, "operands");
-            return;
-        }
-        x[i] = bench_leaf(g, dtype, TP_DIMS(n), half[i]);
-    }
     float *words[3];
-    for (int i = 0; i < 3; i++) words[i] = bench_floats(b, 4 + i, n / 2, -1, 1);
+    for (int i = 0; i < 3; i++) {
+        words[i] = bench_floats(b, i, n, -2, 2);
+        x[i] = bench_given(
+            b, tp_cast(bench_leaf(g, TP_F32, TP_DIMS(n), words[i]), (tp_dtype)row->size[1]));
+    }
     bench_loop_call loop = {.loop = b->plain->mul_add,
                             .n = n / 2,
                             .a = words[0],
                             .b = words[1],
                             .c = words[2],
-                            .y = bench_bytes(b, 7, (size_t)n * 2),
+                            .y = bench_bytes(b, 3, (size_t)n * 2),
                             .size_a = 4,
                             .size_b = 4,
                             .size_c = 4,

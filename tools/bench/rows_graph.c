@@ -1,0 +1,158 @@
+/* What it costs to say what is wanted: building, optimising and planning, per node; and memory for
+ * results. */
+#include "bench.h"
+
+#include <stdlib.h>
+
+/* ---- Memory -------------------------------------------------------------------------------- */
+
+typedef struct fresh {
+    bench_loop fill;
+    int64_t n;
+} fresh;
+
+static void fill_fresh(void *arg)
+{
+    const fresh *f = arg;
+    float *y = malloc((size_t)f->n * sizeof *y);
+    if (!y) return;
+    f->fill(f->n, NULL, NULL, NULL, y);
+    free(y);
+}
+
+static void pool_against_malloc(bench *b, const bench_row *row)
+{
+    int64_t n = row->size[0];
+    tp_graph *g = bench_graph(b);
+    float *one = bench_floats(b, 0, 1, 1, 2);
+    tp_tensor *y = tp_contiguous(tp_expand(bench_leaf(g, TP_F32, TP_DIMS(1), one), TP_DIMS(n)));
+    fresh loop = {b->plain->fill, n};
+    bench_compare(b, bench_eval(b, y), (bench_call){fill_fresh, &loop});
+}
+
+/* ---- Nodes --------------------------------------------------------------------------------- */
+
+typedef struct program {
+    tp_context *context;
+    tp_graph *graph; /* NULL: a new one each time */
+    float *data;
+    int64_t blocks; /* of ten nodes */
+    bool plans;
+    bool failed;
+} program;
+
+/* Ten nodes of all kinds on a matrix of 8 x 8. */
+static tp_tensor *ten_nodes(tp_tensor *t, tp_tensor *x)
+{
+    tp_tensor *u = tp_transpose(tp_add(tp_mul(t, x), x), 0, 1);
+    tp_tensor *v = tp_matmul(tp_relu(tp_reshape(u, TP_DIMS(8, 8))), x);
+    return tp_add(tp_tanh(tp_transpose(tp_sub(v, t), 0, 1)), x);
+}
+
+static void run_program(void *arg)
+{
+    program *p = arg;
+    tp_graph *g = p->graph ? p->graph : tp_graph_create(p->context);
+    if (p->graph) tp_graph_reset(p->graph);
+    tp_tensor *x = bench_leaf(g, TP_F32, TP_DIMS(8, 8), p->data), *y = x;
+    for (int64_t i = 0; i < p->blocks; i++) y = ten_nodes(y, x);
+    if (p->plans) {
+        tp_plan *plan = g ? tp_plan_create(g, 1, &y, NULL) : NULL;
+        p->failed |= !plan;
+        tp_plan_release(plan);
+    }
+    p->failed |= !y;
+    if (!p->graph) tp_graph_destroy(g);
+}
+
+/* size: blocks of ten nodes; hot: one graph, reset each time; plans. */
+static void per_node(bench *b, const bench_row *row)
+{
+    tp_graph *g = bench_graph(b);
+    program p = {.context = b->context[0],
+                 .graph = row->size[1] ? g : NULL,
+                 .data = bench_floats(b, 0, 64, -0.1F, 0.1F),
+                 .blocks = row->size[0],
+                 .plans = row->size[2]};
+    bench_time(b, (bench_call){run_program, &p}, 10.0 * (double)p.blocks);
+    if (p.failed) bench_end(b, BENCH_FAILED, "no plan");
+}
+
+typedef struct again {
+    tp_tensor *y, *leaf;
+    bool touch;
+} again;
+
+static void eval_again(void *arg)
+{
+    const again *a = arg;
+    if (a->touch) tp_touch(a->leaf);
+    tp_eval(a->y);
+}
+
+static void second_eval(bench *b, const bench_row *row)
+{
+    tp_graph *g = bench_graph(b);
+    again a = {.leaf = bench_leaf(g, TP_F32, TP_DIMS(8, 8), bench_floats(b, 0, 64, -0.1F, 0.1F)),
+               .touch = row->size[0]};
+    a.y = bench_given(b, ten_nodes(a.leaf, a.leaf));
+    if (a.y) bench_time(b, (bench_call){eval_again, &a}, a.touch ? 10 : 1);
+}
+
+const bench_row bench_rows_graph[] = {{"pool/64MB-result",
+                                       "a result from the pool",
+                                       "malloc, fill, free",
+                                       3,
+                                       pool_against_malloc,
+                                       {16 << 20},
+                                       NULL,
+                                       0},
+                                      {"graph/50K-nodes-cold",
+                                       "build, optimise, plan",
+                                       "ns per node",
+                                       300,
+                                       per_node,
+                                       {5000, 0, 1},
+                                       NULL,
+                                       BENCH_AT_MOST},
+                                      {"graph/50K-nodes-cold/build",
+                                       "build",
+                                       "ns per node",
+                                       0,
+                                       per_node,
+                                       {5000, 0, 0},
+                                       NULL,
+                                       BENCH_AT_MOST},
+                                      {"graph/10-nodes-hot",
+                                       "build, optimise, plan",
+                                       "ns per node",
+                                       100,
+                                       per_node,
+                                       {1, 1, 1},
+                                       NULL,
+                                       BENCH_AT_MOST},
+                                      {"graph/10-nodes-hot/build",
+                                       "build",
+                                       "ns per node",
+                                       0,
+                                       per_node,
+                                       {1, 1, 0},
+                                       NULL,
+                                       BENCH_AT_MOST},
+                                      {"graph/second-eval",
+                                       "tp_eval of an unchanged graph",
+                                       "ns per call",
+                                       30,
+                                       second_eval,
+                                       {0},
+                                       NULL,
+                                       BENCH_AT_MOST},
+                                      {"graph/eval-after-touch",
+                                       "tp_touch, tp_eval",
+                                       "ns per node",
+                                       0,
+                                       second_eval,
+                                       {1},
+                                       NULL,
+                                       BENCH_AT_MOST},
+                                      {0}};
