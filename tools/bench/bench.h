@@ -44,11 +44,14 @@ typedef enum bench_outcome {
 
 typedef struct bench_result {
     bench_outcome outcome;
-    double value, low, high;              /* median, 10 % and 90 % quantile */
-    double ours_seconds, against_seconds; /* medians */
+    double value, low, high; /* the figure and its spread */
+    double ours_seconds, against_seconds;
     int rounds, threads;
     char note[256];
 } bench_result;
+
+/* Contexts: with the row's threads; with one; with memory from malloc each time. */
+enum { BENCH_NORMAL, BENCH_SERIAL, BENCH_NO_POOL, BENCH_CONTEXTS };
 
 #define BENCH_SLOTS 8
 #define BENCH_PLANS 8
@@ -62,7 +65,7 @@ struct bench {
     const bench_blas *blas; /* NULL: none to be had */
     bench_result *result;   /* of the current row */
     /* What the row has made. */
-    tp_context *context[2]; /* with the row's threads, with one */
+    tp_context *context[BENCH_CONTEXTS];
     tp_graph *graph[BENCH_PLANS];
     tp_plan *plan[BENCH_PLANS];
     int graphs, plans;
@@ -84,9 +87,10 @@ typedef struct bench_call {
 void *bench_bytes(bench *b, int slot, size_t size_bytes);
 /* n floats between low and high, the same in every run. */
 float *bench_floats(bench *b, int slot, int64_t n, float low, float high);
-/* A graph with the row's threads, or with one. */
+/* A graph with the row's threads; with one; one whose memory comes from malloc each time. */
 tp_graph *bench_graph(bench *b);
 tp_graph *bench_serial_graph(bench *b);
+tp_graph *bench_unpooled_graph(bench *b);
 /* A leaf over data, dense. */
 tp_tensor *bench_leaf(tp_graph *g, tp_dtype dtype, int ndim, const int64_t *shape, void *data);
 /* x, evaluated: its values are given from then on. */

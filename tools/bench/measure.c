@@ -10,13 +10,16 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* A sample lasts at least so long, by repetition. */
+/* A sample lasts at least so long, by repetition; with several threads it is short, so that some
+ * are not disturbed. */
 #define SAMPLE_SECONDS 200e-6
+#define THREADED_SAMPLE_SECONDS 30e-6
 /* A call that takes longer than this does not need the one before the sample: its own work is
  * larger than what a cache holds. */
 #define WARM_SECONDS 2e-3
-#define MOST_ROUNDS 301
+#define MOST_ROUNDS 601
 #define FEWEST_ROUNDS 7
+#define QUARTERS 4
 /* The median counts as settled when its standard error falls below this share of it. */
 #define SETTLED 0.01
 
@@ -52,7 +55,8 @@ static int64_t repeats_of(const bench *b, bench_call call)
         least = again < least ? again : least;
     }
     if (least >= WARM_SECONDS) return 1;
-    double repeats = ceil(SAMPLE_SECONDS / (least + 1e-9));
+    double wanted = b->threads > 1 ? THREADED_SAMPLE_SECONDS : SAMPLE_SECONDS;
+    double repeats = ceil(wanted / (least + 1e-9));
     return repeats < 2 ? 2 : (int64_t)repeats;
 }
 
@@ -80,6 +84,35 @@ static bool settled(const double *values, int n)
     return width / sqrt(n) < SETTLED * quantile(sorted, n, 0.5);
 }
 
+/* The 10 % quantile of every step-th value. */
+static double fast(const double *values, int n, int first, int step)
+{
+    double sorted[MOST_ROUNDS];
+    int count = 0;
+    for (int i = first; i < n; i += step) sorted[count++] = values[i];
+    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    return quantile(sorted, count, 0.1);
+}
+
+/* Ratios of the fast samples: of all, the least and the largest of the quarters. */
+static void fast_ratio(const double *ours, const double *other, int n, bench_result *r)
+{
+    r->value = r->low = r->high = fast(other, n, 0, 1) / fast(ours, n, 0, 1);
+    for (int q = 0; q < QUARTERS && n >= QUARTERS; q++) {
+        double ratio = fast(other, n, q, QUARTERS) / fast(ours, n, q, QUARTERS);
+        r->low = ratio < r->low ? ratio : r->low;
+        r->high = ratio > r->high ? ratio : r->high;
+    }
+}
+
+static bool fast_settled(const double *ours, const double *other, int n)
+{
+    bench_result r;
+    if (n < QUARTERS * FEWEST_ROUNDS || n % QUARTERS) return false;
+    fast_ratio(ours, other, n, &r);
+    return r.high - r.low < 3 * SETTLED * r.value;
+}
+
 static double median(double *values, int n)
 {
     qsort(values, (size_t)n, sizeof *values, by_value);
@@ -101,8 +134,10 @@ void bench_compare(bench *b, bench_call ours, bench_call other)
     if (!ours.run || !other.run) return;
     int64_t repeats[2] = {repeats_of(b, ours), repeats_of(b, other)};
     int n = 0;
+    bool wall = b->threads > 1;
     /* Three rounds at least, also for what takes long. */
-    while (n < MOST_ROUNDS && (n < 3 || now() - start < b->seconds) && !settled(ratio, n)) {
+    while (n < MOST_ROUNDS && (n < 3 || now() - start < b->seconds) &&
+           !(wall ? fast_settled(time[0], time[1], n) : settled(ratio, n))) {
         for (int k = 0; k < 2; k++) {
             int who = (n + k) % 2;
             time[who][n] = sample(b, call[who], repeats[who]);
@@ -111,8 +146,9 @@ void bench_compare(bench *b, bench_call ours, bench_call other)
         n++;
     }
     keep(b->result, ratio, n);
-    b->result->ours_seconds = median(time[0], n);
-    b->result->against_seconds = median(time[1], n);
+    if (wall) fast_ratio(time[0], time[1], n, b->result);
+    b->result->ours_seconds = wall ? fast(time[0], n, 0, 1) : median(time[0], n);
+    b->result->against_seconds = wall ? fast(time[1], n, 0, 1) : median(time[1], n);
 }
 
 void bench_time(bench *b, bench_call ours, double parts)
@@ -142,7 +178,8 @@ double bench_seconds(const bench *b, bench_call call)
 {
     int64_t repeats = repeats_of(b, call);
     double least = sample(b, call, repeats);
-    for (int i = 0; i < 8; i++) {
+    int samples = b->threads > 1 ? 24 : 8;
+    for (int i = 0; i < samples; i++) {
         double again = sample(b, call, repeats);
         least = again < least ? again : least;
     }
@@ -194,10 +231,27 @@ float *bench_floats(bench *b, int slot, int64_t n, float low, float high)
     return data;
 }
 
+/* Memory as a program without a pool gets it. */
+static void *plain_alloc(void *user, size_t size_bytes)
+{
+    (void)user;
+    return aligned_alloc(64, (size_bytes + 63) / 64 * 64);
+}
+
+static void plain_release(void *user, void *memory, size_t size_bytes)
+{
+    (void)user, (void)size_bytes;
+    free(memory);
+}
+
 static tp_graph *graph_in(bench *b, int which)
 {
     if (!b->context[which]) {
-        tp_context_options options = {.threads = which ? 1 : b->threads};
+        tp_context_options options = {.threads = which == BENCH_SERIAL ? 1 : b->threads};
+        if (which == BENCH_NO_POOL) {
+            options.allocator = (tp_allocator){plain_alloc, plain_release, NULL};
+            options.pool_limit_bytes = 1;
+        }
         b->context[which] = tp_context_create(&options);
     }
     tp_graph *g =
@@ -211,12 +265,17 @@ static tp_graph *graph_in(bench *b, int which)
 
 tp_graph *bench_graph(bench *b)
 {
-    return graph_in(b, 0);
+    return graph_in(b, BENCH_NORMAL);
 }
 
 tp_graph *bench_serial_graph(bench *b)
 {
-    return graph_in(b, 1);
+    return graph_in(b, BENCH_SERIAL);
+}
+
+tp_graph *bench_unpooled_graph(bench *b)
+{
+    return graph_in(b, BENCH_NO_POOL);
 }
 
 tp_tensor *bench_leaf(tp_graph *g, tp_dtype dtype, int ndim, const int64_t *shape, void *data)
@@ -311,11 +370,16 @@ void bench_measure(bench *b, const bench_row *row, bench_result *result)
     if (row->flags & BENCH_ALL_CORES) b->threads = b->cores;
     *result = (bench_result){.threads = b->threads};
     b->result = result;
+    double seconds = b->seconds;
+    if (b->threads > 1) b->seconds *= 2;
     row->measure(b, row);
     for (int i = 0; i < b->plans; i++) tp_plan_release(b->plan[i]);
     for (int i = 0; i < b->graphs; i++) tp_graph_destroy(b->graph[i]);
-    for (int i = 0; i < 2; i++) tp_context_release(b->context[i]);
-    b->context[0] = b->context[1] = NULL;
+    for (int i = 0; i < BENCH_CONTEXTS; i++) {
+        tp_context_release(b->context[i]);
+        b->context[i] = NULL;
+    }
     b->plans = b->graphs = 0;
     b->threads = threads;
+    b->seconds = seconds;
 }

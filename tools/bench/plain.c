@@ -150,18 +150,24 @@ static void relu_rows(int64_t n, const void *a, const void *b, const void *c, vo
 SUM_LOOP(read_sum, a[j])
 SUM_LOOP(square_sum, (a[j] - b[j]) * (a[j] - b[j]))
 
-/* Non-temporal stores want y aligned to a vector. Without them the plain loop stands in. */
+/* Non-temporal stores want y aligned to a vector. Where there are none, plain ones stand in. */
 #if defined(__AVX512F__)
 #define WIDTH 16
 #define STREAM(y, x) _mm512_stream_ps(y, _mm512_loadu_ps(x))
+#define FENCE() _mm_sfence()
 #elif defined(__AVX2__)
 #define WIDTH 8
 #define STREAM(y, x) _mm256_stream_ps(y, _mm256_loadu_ps(x))
+#define FENCE() _mm_sfence()
 #elif defined(__x86_64__)
 #define WIDTH 4
 #define STREAM(y, x) _mm_stream_ps(y, _mm_loadu_ps(x))
+#define FENCE() _mm_sfence()
+#else
+#define WIDTH 4
+#define STREAM(y, x) memcpy(y, x, sizeof(float[WIDTH]))
+#define FENCE() ((void)0)
 #endif
-#ifdef STREAM
 #define STREAM_LOOP(name, expression)                                                              \
     static void name(int64_t n, const void *pa, const void *pb, const void *pc, void *py)          \
     {                                                                                              \
@@ -175,14 +181,10 @@ SUM_LOOP(square_sum, (a[j] - b[j]) * (a[j] - b[j]))
             STREAM(y + at, block);                                                                 \
         }                                                                                          \
         for (int64_t i = at; i < n; i++) y[i] = (expression);                                      \
-        _mm_sfence();                                                                              \
+        FENCE();                                                                                   \
     }
 STREAM_LOOP(pass_nt, a[i] + 1)
 STREAM_LOOP(triad_nt, a[i] + 3 * b[i])
-#else
-#define pass_nt pass
-#define triad_nt triad
-#endif
 
 static void transpose_naive(int64_t rows, int64_t columns, const float *x, float *y)
 {

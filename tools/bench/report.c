@@ -1,6 +1,7 @@
 #include "report.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The share of its goal that a row reaches: below 1 it misses. */
 static double reached(const bench_row *row, const bench_result *r)
@@ -18,12 +19,15 @@ void bench_print_machine(const bench_machine *m)
 {
     printf("machine   %s, %d cores, load %.1f\n", m->cpu, m->cores, m->load[0]);
     printf("library   %s\n", m->backends);
-    printf("rows      %d thread%s unless they say otherwise; medians of ratios of neighbouring "
-           "samples [10%% .. 90%%]\n"
+    printf("rows      %d thread%s unless they say otherwise; ours and the other in turn\n"
+           "ratio     one thread: median of the ratios of neighbouring samples [10%% .. 90%%], by "
+           "the thread's clock\n"
+           "          several: of the fastest tenths [quarters of the samples], by the wall's\n"
            "caches    warm: a sample follows an untimed call of the same work, where a call is "
-           "shorter than 2 ms\n"
-           "clock     with one thread the thread's own, else the wall's\n",
+           "shorter than 2 ms\n",
            m->threads, m->threads == 1 ? "" : "s");
+    if (m->load[0] > 1)
+        printf("busy      other programs run: figures with several threads may be far too low\n");
 }
 
 void bench_print_limits(const bench_limit *limits)
@@ -36,7 +40,7 @@ void bench_print_limits(const bench_limit *limits)
 void bench_print_head(void)
 {
     printf("\n%-40s %-27s %8s %-17s %6s %-7s %10s %10s %3s\n", "row", "against", "ratio",
-           "[10% .. 90%]", "goal", "", "ours", "other", "n");
+           "[spread]", "goal", "", "ours", "other", "n");
 }
 
 static const char *duration(double seconds, char text[16])
@@ -80,6 +84,29 @@ static int by_reached(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Small chains have a goal together, beside that of each. */
+static void print_median_of_small_chains(int count, const bench_row *const *rows,
+                                         const bench_result *results)
+{
+    double ratio[64];
+    size_t n = 0;
+    for (int i = 0; i < count && n < 64; i++) {
+        const char *end = strrchr(rows[i]->name, '/');
+        bool small = strncmp(rows[i]->name, "fused/gcc/", 10) == 0 && strcmp(end, "/100K") == 0;
+        if (small && results[i].outcome == BENCH_MEASURED) ratio[n++] = results[i].value;
+    }
+    if (n < 3) return;
+    qsort(ratio, n, sizeof *ratio, by_value);
+    printf("\nfused/gcc/*/100K: the median of these %zu ratios is %.2f, goal 0.85\n", n,
+           ratio[n / 2]);
+}
+
 void bench_print_summary(int count, const bench_row *const *rows, const bench_result *results)
 {
     int met = 0, missed = 0, without = 0;
@@ -94,6 +121,7 @@ void bench_print_summary(int count, const bench_row *const *rows, const bench_re
         else if (rows[i]->goal > 0)
             list[missed++] = (miss){rows[i], r, reached(rows[i], r)};
     }
+    print_median_of_small_chains(count, rows, results);
     printf("\n%d rows: %d reach their goal, %d miss it, %d have none, %d could not be measured\n",
            count, met, missed, count - met - missed - without, without);
     qsort(list, (size_t)missed, sizeof *list, by_reached);

@@ -67,11 +67,11 @@ static void scratch(bench *b, const bench_row *row)
     heads(b, bench_graph(b), row->size, x);
     bench_call run = bench_eval(b, tp_attention(x[0], x[1], x[2], NULL, 0, false));
     if (!run.run) return;
-    size_t before = tp_context_memory(b->context[0]).used_bytes;
+    size_t before = tp_context_memory(b->context[BENCH_NORMAL]).used_bytes;
     size_t result = (size_t)(row->size[0] * row->size[1] * row->size[2]) * 4;
-    tp_context_reset_peak(b->context[0]);
+    tp_context_reset_peak(b->context[BENCH_NORMAL]);
     run.run(run.arg);
-    size_t peak = tp_context_memory(b->context[0]).peak_bytes - before;
+    size_t peak = tp_context_memory(b->context[BENCH_NORMAL]).peak_bytes - before;
     bench_tell(b, (double)(peak > result ? peak - result : 0) / 1024 / b->threads);
 }
 

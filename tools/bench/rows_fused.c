@@ -75,6 +75,13 @@ static tp_tensor *widen(tp_tensor *a, tp_tensor *b, tp_tensor *c)
     return tp_mul(tp_sub(x, tp_num(x, 127.5)), tp_num(x, 0.015625));
 }
 
+/* As long as a, but one number. */
+static tp_tensor *fill(tp_tensor *a, tp_tensor *b, tp_tensor *c)
+{
+    (void)b, (void)c;
+    return tp_contiguous(tp_expand(tp_scalar(tp_graph_of(a), TP_F32, 1.5), TP_DIMS(tp_dim(a, 0))));
+}
+
 static tp_tensor *square_sum(tp_tensor *a, tp_tensor *b, tp_tensor *c)
 {
     (void)c;
@@ -89,6 +96,7 @@ CHAIN(twenty, TP_F32, false, false);
 CHAIN(gelu_bias, TP_F32, true, false);
 CHAIN(relu_rows, TP_F32, true, false);
 CHAIN(relu_scale, TP_F32, false, false);
+CHAIN(fill, TP_F32, false, false);
 CHAIN(triad, TP_F32, false, false);
 CHAIN(mixed, TP_I32, false, false);
 CHAIN(square_sum, TP_F32, false, true);
@@ -231,6 +239,7 @@ const bench_row bench_rows_fused[] = {GCC("a*b+c", mul_add, K100, "100K", 0.70),
                                       GCC("relu(a*row+row)", relu_rows, M10, "10M", 0.85),
                                       GCC("i32*0.5+f32", mixed, M10, "10M", 0.85),
                                       GCC("relu(2a+1)", relu_scale, M10, "10M", 0.85),
+                                      GCC("fill", fill, M10, "10M", 0.85),
                                       GCC("sum((a-b)^2)", square_sum, M10, "10M", 0.85),
                                       LIMIT("relu(2a+1)", relu_copy, "copy, normal stores"),
                                       LIMIT("relu(2a+1)-nt", relu_nt, "copy, non-temporal"),

@@ -2,32 +2,20 @@
  * results. */
 #include "bench.h"
 
-#include <stdlib.h>
-
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-typedef struct fresh {
-    bench_loop fill;
-    int64_t n;
-} fresh;
-
-static void fill_fresh(void *arg)
+static tp_tensor *plus_one(tp_graph *g, float *data, int64_t n)
 {
-    const fresh *f = arg;
-    float *y = malloc((size_t)f->n * sizeof *y);
-    if (!y) return;
-    f->fill(f->n, NULL, NULL, NULL, y);
-    free(y);
+    tp_tensor *x = bench_leaf(g, TP_F32, TP_DIMS(n), data);
+    return tp_add(x, tp_num(x, 1));
 }
 
 static void pool_against_malloc(bench *b, const bench_row *row)
 {
-    int64_t n = row->size[0];
-    tp_graph *g = bench_graph(b);
-    float *one = bench_floats(b, 0, 1, 1, 2);
-    tp_tensor *y = tp_contiguous(tp_expand(bench_leaf(g, TP_F32, TP_DIMS(1), one), TP_DIMS(n)));
-    fresh loop = {b->plain->fill, n};
-    bench_compare(b, bench_eval(b, y), (bench_call){fill_fresh, &loop});
+    float *data = bench_floats(b, 0, row->size[0], -1, 1);
+    tp_tensor *y = plus_one(bench_graph(b), data, row->size[0]),
+              *z = plus_one(bench_unpooled_graph(b), data, row->size[0]);
+    bench_compare(b, bench_eval(b, y), bench_eval(b, z));
 }
 
 /* ---- Nodes --------------------------------------------------------------------------------- */
@@ -69,7 +57,7 @@ static void run_program(void *arg)
 static void per_node(bench *b, const bench_row *row)
 {
     tp_graph *g = bench_graph(b);
-    program p = {.context = b->context[0],
+    program p = {.context = b->context[BENCH_NORMAL],
                  .graph = row->size[1] ? g : NULL,
                  .data = bench_floats(b, 0, 64, -0.1F, 0.1F),
                  .blocks = row->size[0],
