@@ -5,6 +5,7 @@
 #include "blas.h"
 #include "kernels.h"
 #include "own_gemm.h"
+#include "skinny.h"
 #include "threads.h"
 
 #include <limits.h>
@@ -83,7 +84,7 @@ static tp_status run_cblas(const tp_step *step, tp_run *run)
     if (arguments(step, &j.g) != TP_REASON_NONE) return TP_E_INTERNAL;
     int64_t products = 1, work = j.g.m * j.g.n * j.g.k;
     if (tp_view_numel(&step->out.view) == 0) return TP_OK;
-    if (j.g.k == 0) return tp_own_gemm_zero(step, run);
+    if (j.g.k == 0) return tp_own_gemm.run(step, run);
     for (int d = 0; d < j.g.loops; d++) products *= j.g.count[d];
     bool swapped = j.g.swapped;
     int threads = tp_usable_threads(run->threads);

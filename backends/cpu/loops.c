@@ -1,5 +1,6 @@
 /* The row loops, generated from ops.def and vectorised by the compiler. This file is compiled
- * once per instruction set with TP_ISA set; every variant gives the same bits. */
+ * once per instruction set with TP_ISA set; every variant gives the same bits, but for
+ * matrix products (loops_gemm.h). */
 #include "loops.h"
 
 #include "math.h"
@@ -152,54 +153,10 @@ static void load_bool(int64_t n, const void *pa, const void *pb, const void *pc,
     truth_u8(n, pa, pb, pc, py); /* any byte but 0 is true */
 }
 
+#include "loops_gemm.h"
 #include "loops_half.h"
 #include "loops_rows.h"
 #include "loops_transpose.h"
-
-/* ---- Matrix product -------------------------------------------------------------------------- */
-
-/* A micro-tile of 6 rows by two vectors stays in registers over all of k. */
-#if defined(__AVX512F__)
-#define VECTOR_BYTES 64
-#elif defined(__AVX2__)
-#define VECTOR_BYTES 32
-#else
-#define VECTOR_BYTES 16
-#endif
-#define TILE_ROWS 6
-
-#define GEMM(dt, T)                                                                                \
-    typedef T vector_##dt __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T))));          \
-    static void gemm_##dt(int64_t k, const void *pa, const void *pb, void *pc, int64_t ldc)        \
-    {                                                                                              \
-        enum { WIDTH = VECTOR_BYTES / sizeof(T) };                                                 \
-        const T *a = pa, *b = pb;                                                                  \
-        T *c = pc;                                                                                 \
-        vector_##dt acc[TILE_ROWS][2] = {0};                                                       \
-        for (int64_t i = 0; i < k; i++, a += TILE_ROWS, b += 2 * WIDTH) {                          \
-            vector_##dt b0, b1;                                                                    \
-            memcpy(&b0, b, sizeof b0);                                                             \
-            memcpy(&b1, b + WIDTH, sizeof b1);                                                     \
-            for (int r = 0; r < TILE_ROWS; r++) {                                                  \
-                acc[r][0] += a[r] * b0;                                                            \
-                acc[r][1] += a[r] * b1;                                                            \
-            }                                                                                      \
-        }                                                                                          \
-        for (int r = 0; r < TILE_ROWS; r++, c += ldc) {                                            \
-            vector_##dt c0, c1;                                                                    \
-            memcpy(&c0, c, sizeof c0);                                                             \
-            memcpy(&c1, c + WIDTH, sizeof c1);                                                     \
-            c0 += acc[r][0];                                                                       \
-            c1 += acc[r][1];                                                                       \
-            memcpy(c, &c0, sizeof c0);                                                             \
-            memcpy(c + WIDTH, &c1, sizeof c1);                                                     \
-        }                                                                                          \
-    }
-GEMM(f32, float)
-GEMM(f64, double)
-GEMM(u32, uint32_t)
-GEMM(u64, uint64_t)
-#define GEMM_ENTRY(DT, dt, T) [TP_##DT] = {TILE_ROWS, 2 * VECTOR_BYTES / sizeof(T), gemm_##dt}
 
 /* ---- The table
  * ------------------------------------------------------------------------------------ */
@@ -240,6 +197,8 @@ const tp_cpu_loops PASTE(tp_cpu_loops_, TP_ISA) = {
     .div_f32 = div_f32_row,
     .norm_f32 = norm_f32_row,
     .square_f32 = square_f32_row,
-    .gemm = {GEMM_ENTRY(F32, f32, float), GEMM_ENTRY(F64, f64, double),
-             GEMM_ENTRY(U32, u32, uint32_t), GEMM_ENTRY(U64, u64, uint64_t)},
+    .gemm = {GEMM_ENTRY(F32, f32, float, wide_f32, dots_f32),
+             GEMM_ENTRY(F64, f64, double, wide_f64, dots_f64),
+             GEMM_ENTRY(U32, u32, uint32_t, NULL, NULL),
+             GEMM_ENTRY(U64, u64, uint64_t, NULL, NULL)},
 };

@@ -13,10 +13,25 @@
 /* y[i] = op(a[i], b[i], c[i]); y may be exactly a, b or c. */
 typedef void (*tp_loop)(int64_t n, const void *a, const void *b, const void *c, void *y);
 
-/* c[r * ldc + j] += sum over k of a[k * rows + r] * b[k * cols + j]: packed panels. */
+/* Packed panels of our own matrix product go over so much of k; a row of A's has so many
+ * elements, which spreads the rows over the sets of the cache. */
+#define TP_GEMM_DEPTH 256
+#define TP_GEMM_PITCH (TP_GEMM_DEPTH + 16)
+/* Bytes of columns that `wide` does; rows that it and `dots` can do at once. */
+#define TP_WIDE_BYTES 256
+#define TP_SKINNY_GROUP 4
+
+/* Loops of matrix products; ld*: elements between rows. c is only read if add. */
 typedef struct tp_gemm_kernel {
+    /* c[r][j] (+)= sum over k of a[r * PITCH + k] * b[k * cols + j] for a tile of rows x cols. */
     int rows, cols;
-    void (*run)(int64_t k, const void *a, const void *b, void *c, int64_t ldc);
+    void (*run)(int64_t k, const void *a, const void *b, void *c, int64_t ldc, bool add);
+    /* c[r][j] (+)= sum over k of a[r][k] * b[k][j] for TP_WIDE_BYTES of columns. */
+    void (*wide)(int rows, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
+                 void *c, int64_t ldc, bool add);
+    /* c[r][j] = sum over k of a[r][k] * b[j][k], j < n. */
+    void (*dots)(int rows, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
+                 int64_t ldb, void *c, int64_t ldc);
 } tp_gemm_kernel;
 
 typedef struct tp_cpu_loops {
@@ -50,7 +65,7 @@ typedef struct tp_cpu_loops {
     void (*div_f32)(int64_t n, float *x, float by);
     void (*norm_f32)(int64_t n, float *x, float mean, float by);
     void (*square_f32)(int64_t n, const float *x, float mean, float *y);
-    /* F32, F64, U32, U64. */
+    /* F32, F64, U32, U64; wide and dots: floats only. */
     tp_gemm_kernel gemm[TP_DTYPE_COUNT];
 } tp_cpu_loops;
 

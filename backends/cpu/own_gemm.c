@@ -1,34 +1,42 @@
 /* Our own matrix product, for operands that no BLAS form has (both strides not 1, negative,
  * overlapping), for f16, bf16 and integers, and where no BLAS is installed.
  *
- * Blocks of A and B are packed, converted to the type that is calculated in, into panels that
- * a micro-kernel walks straight through; a block of C is held in that type over all of K and
- * rounded once. Integers calculate modulo 2^32 or 2^64, which is wrapping in every narrower
- * type. The order of additions depends on K only. */
+ * Blocks of A and B are packed, converted to the type that is calculated in: A as rows, B as
+ * panels as wide as a micro-tile. Threads first pack together, then share out tiles of C. C is
+ * added to where it lies, if it has that type and dense rows, else in a block that is rounded
+ * once. Integers calculate modulo 2^32 or 2^64, which is wrapping in every narrower type. The
+ * order of additions depends on K only. */
 #include "own_gemm.h"
 
 #include "loops.h"
+#include "skinny.h"
 #include "threads.h"
 
 #include <string.h>
 
-/* Block sizes: A's panel and C's block fit the second-level cache together with B's. */
-#define BLOCK_M 96
-#define BLOCK_N 256
-#define BLOCK_K 256
+/* A block of C, whose panels of A and B are packed at once; rows of A that stay in the
+ * second-level cache, and columns that a thread takes at once. */
+#define BLOCK_M 2048
+#define BLOCK_N 2048
+#define PART_M 168
+#define PART_N 128
+/* The widest micro-tile, in elements and in all. */
+#define WIDEST 32
+#define TILE_BYTES (16 * 2 * 64)
+/* Multiply-adds that are not worth a second thread. */
+#define GRAIN (1 << 19)
 
 typedef struct job {
-    const tp_step *step;
-    tp_context *context;
+    tp_product p;
     const tp_cpu_loops *loops;
     const tp_gemm_kernel *kernel;
     tp_dtype from, to; /* storage; what is calculated in */
-    size_t from_size, size;
-    int rank;
-    const char *a, *b;
-    char *c;
-    int64_t m, n, k, m_blocks, n_blocks;
-    int failed;
+    int64_t from_size, size;
+    bool direct;     /* C is added to where it lies */
+    char *a, *b, *c; /* packed A and B; C's block if not direct */
+    int64_t ldc;
+    int64_t i, rows, n, cols, k, depth; /* the block at work */
+    int64_t parts_m, parts_n, tiles_m;
 } job;
 
 static tp_dtype calculated_in(tp_dtype dtype)
@@ -37,145 +45,300 @@ static tp_dtype calculated_in(tp_dtype dtype)
     return tp_dtype_size(dtype) == 8 ? TP_U64 : TP_U32;
 }
 
-/* Offset in elements of operand v in batch `at`. */
-static int64_t batch_offset(const tp_view *v, int rank, int64_t at, const tp_view *domain)
+static int64_t least(int64_t a, int64_t b)
 {
-    int64_t offset = v->offset;
-    for (int d = rank - 3; d >= 0; d--) {
-        if (v->shape[d] > 1) offset += at % domain->shape[d] * v->stride[d];
-        at /= domain->shape[d];
+    return a < b ? a : b;
+}
+
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+#define GATHER(T)                                                                                  \
+    static void gather_##T(int64_t count, const char *x, int64_t step, T *y)                       \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++) y[i] = *(const T *)(x + i * step);                     \
     }
-    return offset;
+GATHER(uint32_t)
+GATHER(uint64_t)
+
+/* y[i] = x[i] in the type that is calculated in, y dense. */
+static void load_row(const job *j, int64_t count, const char *x, int64_t step, void *y)
+{
+    tp_loop fast = tp_dtype_kind_of(j->from) == TP_DTYPE_FLOAT ? j->loops->load[j->from]
+                                                               : j->loops->cast[j->from][j->to];
+    if (j->from != j->to && step == j->from_size && fast)
+        fast(count, x, NULL, NULL, y);
+    else if (j->from != j->to || step == j->size)
+        tp_convert(count, j->from, x, step, j->to, y, j->size);
+    else if (j->size == 4)
+        gather_uint32_t(count, x, step, y);
+    else
+        gather_uint64_t(count, x, step, y);
 }
 
-/* Packs `lines` lines of `length` elements into panels of `width` lines: element e of the
- * panel's lines lies together. Missing lines are 0. line, step: strides in bytes. */
-static void pack(const job *j, const char *x, int64_t lines, int64_t length, int64_t line,
-                 int64_t step, int width, char *to)
+/* to[r * pitch + e] = element e of line r; strides in bytes, pitch in elements. */
+static void pack_lines(const job *j, const char *x, int64_t line, int64_t step, int64_t lines,
+                       int64_t length, char *to, int64_t pitch)
 {
-    for (int64_t first = 0; first < lines; first += width) {
-        int64_t count = lines - first < width ? lines - first : width;
-        if (count < width) memset(to, 0, (size_t)(length * width) * j->size);
-        /* Along the shorter step, so that rows of memory are read once. */
-        if ((step < 0 ? -step : step) <= (line < 0 ? -line : line)) {
-            for (int64_t l = 0; l < count; l++) {
-                tp_convert(length, j->from, x + (first + l) * line, step, j->to,
-                           to + (size_t)l * j->size, width * (int64_t)j->size);
-            }
-        } else {
-            for (int64_t e = 0; e < length; e++) {
-                tp_convert(count, j->from, x + first * line + e * step, line, j->to,
-                           to + (size_t)(e * width) * j->size, (int64_t)j->size);
-            }
-        }
-        to += (size_t)(length * width) * j->size;
-    }
-}
-
-typedef struct panels {
-    char *a, *b, *c;
-} panels;
-
-static int64_t stride_of(const tp_view *v, int dim, size_t size)
-{
-    return v->shape[dim] > 1 ? v->stride[dim] * (int64_t)size : 0;
-}
-
-static void multiply(const job *j, int64_t batch, int64_t i, int64_t jn, int64_t rows, int64_t cols,
-                     const panels *p)
-{
-    const tp_view *av = &j->step->operand[0].view, *bv = &j->step->operand[1].view;
-    const char *a =
-        j->a + batch_offset(av, j->rank, batch, &j->step->domain) * (int64_t)j->from_size;
-    const char *b =
-        j->b + batch_offset(bv, j->rank, batch, &j->step->domain) * (int64_t)j->from_size;
-    int64_t am = stride_of(av, j->rank - 2, j->from_size),
-            ak = stride_of(av, j->rank - 1, j->from_size);
-    int64_t bk = stride_of(bv, j->rank - 2, j->from_size),
-            bn = stride_of(bv, j->rank - 1, j->from_size);
-    int mr = j->kernel->rows, nr = j->kernel->cols;
-    memset(p->c, 0, (size_t)BLOCK_M * BLOCK_N * j->size);
-    for (int64_t k = 0; k < j->k; k += BLOCK_K) {
-        int64_t depth = j->k - k < BLOCK_K ? j->k - k : BLOCK_K;
-        pack(j, a + i * am + k * ak, rows, depth, am, ak, mr, p->a);
-        pack(j, b + jn * bn + k * bk, cols, depth, bn, bk, nr, p->b);
-        for (int64_t c = 0; c < cols; c += nr) {
-            for (int64_t r = 0; r < rows; r += mr) {
-                j->kernel->run(depth, p->a + (size_t)(r * depth) * j->size,
-                               p->b + (size_t)(c * depth) * j->size,
-                               p->c + (size_t)(r * BLOCK_N + c) * j->size, BLOCK_N);
-            }
-        }
-    }
-}
-
-static void store_block(const job *j, int64_t batch, int64_t i, int64_t jn, int64_t rows,
-                        int64_t cols, const char *c)
-{
-    const tp_view *v = &j->step->out.view;
-    int64_t row = stride_of(v, j->rank - 2, j->from_size),
-            col = stride_of(v, j->rank - 1, j->from_size);
-    char *to = j->c + batch_offset(v, j->rank, batch, &j->step->domain) * (int64_t)j->from_size +
-               i * row + jn * col;
-    for (int64_t r = 0; r < rows; r++)
-        tp_convert(cols, j->to, c + (size_t)(r * BLOCK_N) * j->size, (int64_t)j->size, j->from,
-                   to + r * row, col);
-}
-
-static void run_blocks(void *arg, int64_t begin, int64_t end)
-{
-    job *j = arg;
-    /* Panels are padded to whole micro-tiles. */
-    size_t a = (size_t)(BLOCK_M + j->kernel->rows) * BLOCK_K * j->size,
-           b = (size_t)(BLOCK_N + j->kernel->cols) * BLOCK_K * j->size;
-    size_t c = (size_t)(BLOCK_M + j->kernel->rows) * BLOCK_N * j->size, bytes = a + b + c;
-    char *memory = tp_context_alloc(j->context, bytes);
-    if (!memory) {
-        __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+    int64_t row = pitch * j->size;
+    if (line != j->from_size || step == j->from_size) {
+        for (int64_t r = 0; r < lines; r++) load_row(j, length, x + r * line, step, to + r * row);
         return;
     }
-    panels p = {memory, memory + a, memory + a + b};
-    for (int64_t u = begin; u < end; u++) {
-        int64_t i = u % j->m_blocks * BLOCK_M, n = u / j->m_blocks % j->n_blocks * BLOCK_N,
-                batch = u / j->m_blocks / j->n_blocks;
-        int64_t rows = j->m - i < BLOCK_M ? j->m - i : BLOCK_M,
-                cols = j->n - n < BLOCK_N ? j->n - n : BLOCK_N;
-        multiply(j, batch, i, n, rows, cols, &p);
-        store_block(j, batch, i, n, rows, cols, p.c);
+    int log2_size = j->size == 8 ? 3 : 2;
+    if (j->from == j->to) {
+        j->loops->transpose[log2_size](lines, length, x, step, to, row);
+        return;
     }
-    tp_context_free(j->context, memory, bytes);
+    _Alignas(64) char tile[TP_GEMM_DEPTH * WIDEST * 8];
+    for (int64_t r = 0; r < lines; r += WIDEST) {
+        int64_t count = least(lines - r, WIDEST);
+        for (int64_t e = 0; e < length; e++)
+            load_row(j, count, x + r * line + e * step, line, tile + e * WIDEST * j->size);
+        j->loops->transpose[log2_size](count, length, tile, WIDEST * j->size, to + r * row, row);
+    }
+}
+
+/* Columns [n, n + count) of B's block as a panel. */
+static void pack_panel(const job *j, int64_t n, int64_t count)
+{
+    const tp_product *p = &j->p;
+    int width = j->kernel->cols;
+    const char *x = p->b + j->k * p->bk + (j->n + n) * p->bn;
+    char *to = j->b + n * TP_GEMM_DEPTH * j->size;
+    int64_t row = width * j->size;
+    if (count < width) memset(to, 0, (size_t)(j->depth * row));
+    if (p->bk != j->from_size) {
+        for (int64_t e = 0; e < j->depth; e++)
+            load_row(j, count, x + e * p->bk, p->bn, to + e * row);
+        return;
+    }
+    _Alignas(64) char tile[TP_GEMM_DEPTH * WIDEST * 8];
+    int64_t step = p->bn;
+    if (j->from != j->to) {
+        step = TP_GEMM_DEPTH * j->size;
+        for (int64_t c = 0; c < count; c++)
+            load_row(j, j->depth, x + c * p->bn, p->bk, tile + c * step);
+        x = tile;
+    }
+    j->loops->transpose[j->size == 8 ? 3 : 2](j->depth, count, x, step, to, row);
+}
+
+/* Units: parts of A's rows, then panels of B. */
+static void pack(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    const tp_product *p = &j->p;
+    int64_t mr = j->kernel->rows, nr = j->kernel->cols, strips = divide_up(j->rows, WIDEST);
+    for (int64_t u = begin; u < end; u++) {
+        if (u < strips) {
+            int64_t r = u * WIDEST;
+            pack_lines(j, p->a + (j->i + r) * p->am + j->k * p->ak, p->am, p->ak,
+                       least(j->rows - r, WIDEST), j->depth, j->a + r * TP_GEMM_PITCH * j->size,
+                       TP_GEMM_PITCH);
+        } else if (u == strips) { /* rows that fill up the last tile */
+            memset(j->a + j->rows * TP_GEMM_PITCH * j->size, 0,
+                   (size_t)((j->tiles_m * mr - j->rows) * TP_GEMM_PITCH * j->size));
+        } else {
+            int64_t n = (u - strips - 1) * nr;
+            pack_panel(j, n, least(j->cols - n, nr));
+        }
+    }
+}
+
+static void add_row(const job *j, int64_t count, const char *x, char *y)
+{
+    j->loops->accumulate[j->to](count, x, NULL, NULL, y);
+}
+
+/* The tile at (r, n) of the block. */
+static void tile(const job *j, int64_t r, int64_t n)
+{
+    const tp_gemm_kernel *kernel = j->kernel;
+    const char *a = j->a + r * TP_GEMM_PITCH * j->size, *b = j->b + n * TP_GEMM_DEPTH * j->size;
+    char *c = j->c + (r * j->ldc + n) * j->size;
+    int64_t rows = least(j->rows - r, kernel->rows), cols = least(j->cols - n, kernel->cols);
+    if (rows == kernel->rows && cols == kernel->cols) {
+        kernel->run(j->depth, a, b, c, j->ldc, j->k > 0);
+        return;
+    }
+    _Alignas(64) char edge[TILE_BYTES];
+    kernel->run(j->depth, a, b, edge, kernel->cols, false);
+    for (int64_t i = 0; i < rows; i++, c += j->ldc * j->size) {
+        const char *x = edge + i * kernel->cols * j->size;
+        if (j->k > 0)
+            add_row(j, cols, x, c);
+        else
+            memcpy(c, x, (size_t)(cols * j->size));
+    }
+}
+
+/* Rounds and stores what has been summed up over all of K. */
+static void store(const job *j, int64_t r, int64_t rows, int64_t n, int64_t cols)
+{
+    const tp_product *p = &j->p;
+    tp_loop fast = p->cn == j->from_size ? j->loops->store[j->from] : NULL;
+    for (int64_t i = r; i < r + rows; i++) {
+        const char *x = j->c + (i * j->ldc + n) * j->size;
+        char *y = p->c + (j->i + i) * p->cm + (j->n + n) * p->cn;
+        if (fast)
+            fast(cols, x, NULL, NULL, y);
+        else
+            tp_convert(cols, j->to, x, j->size, j->from, y, p->cn);
+    }
+}
+
+/* Units: parts of C's block, along the columns first so that A's rows stay in the cache. */
+static void multiply(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    int64_t mr = j->kernel->rows, nr = j->kernel->cols;
+    for (int64_t u = begin; u < end; u++) {
+        int64_t part = u / j->parts_n, n = u % j->parts_n * PART_N;
+        int64_t r = part * j->tiles_m / j->parts_m * mr,
+                r_end = least((part + 1) * j->tiles_m / j->parts_m * mr, j->rows),
+                n_end = least(n + PART_N, j->cols);
+        for (int64_t c = n; c < n_end; c += nr) {
+            for (int64_t i = r; i < r_end; i += mr) tile(j, i, c);
+        }
+        if (!j->direct && j->k + j->depth == j->p.k) store(j, r, r_end - r, n, n_end - n);
+    }
+}
+
+static void block(job *j, int threads)
+{
+    const tp_product *p = &j->p;
+    char *scratch = j->c;
+    if (j->direct) {
+        j->c = p->c + j->i * p->cm + j->n * p->cn;
+        j->ldc = p->cm / j->size;
+    } else {
+        j->ldc = j->cols;
+    }
+    j->tiles_m = divide_up(j->rows, j->kernel->rows);
+    j->parts_m = divide_up(j->tiles_m * j->kernel->rows, PART_M);
+    j->parts_n = divide_up(j->cols, PART_N);
+    int64_t strips = divide_up(j->rows, WIDEST), panels = divide_up(j->cols, j->kernel->cols);
+    for (j->k = 0; j->k < p->k; j->k += TP_GEMM_DEPTH) {
+        j->depth = least(p->k - j->k, TP_GEMM_DEPTH);
+        int64_t part = least(j->rows, PART_M) * least(j->cols, PART_N) * j->depth;
+        tp_parallel_for(threads, strips + 1 + panels, 32768 / (WIDEST * j->depth) + 1, pack, j);
+        tp_parallel_for(threads, j->parts_m * j->parts_n, GRAIN / part + 1, multiply, j);
+    }
+    j->c = scratch;
+}
+
+static tp_status packed(tp_context *context, const tp_product *p, int threads)
+{
+    job j = {.p = *p, .loops = tp_cpu_loops_get(), .from = p->dtype, .to = calculated_in(p->dtype)};
+    j.from_size = (int64_t)tp_dtype_size(j.from);
+    j.size = (int64_t)tp_dtype_size(j.to);
+    if (p->cn != j.from_size && p->cm == j.from_size) j.p = tp_product_turned(p);
+    p = &j.p;
+    j.kernel = &j.loops->gemm[j.to];
+    j.direct = j.from_size == j.size && p->cn == j.size && p->cm % j.size == 0;
+    int64_t rows = divide_up(least(p->m, BLOCK_M), j.kernel->rows) * j.kernel->rows,
+            cols = divide_up(least(p->n, BLOCK_N), j.kernel->cols) * j.kernel->cols;
+    size_t a = (size_t)(rows * TP_GEMM_PITCH * j.size), b = (size_t)(cols * TP_GEMM_DEPTH * j.size),
+           c = j.direct ? 0 : (size_t)(least(p->m, BLOCK_M) * least(p->n, BLOCK_N) * j.size);
+    char *memory = tp_context_alloc(context, a + b + c);
+    if (!memory) return TP_E_NOMEM;
+    j.b = memory;
+    j.a = memory + b;
+    j.c = memory + b + a;
+    for (j.n = 0; j.n < p->n; j.n += BLOCK_N) {
+        for (j.i = 0; j.i < p->m; j.i += BLOCK_M) {
+            j.rows = least(p->m - j.i, BLOCK_M);
+            j.cols = least(p->n - j.n, BLOCK_N);
+            block(&j, threads);
+        }
+    }
+    tp_context_free(context, memory, a + b + c);
+    return TP_OK;
+}
+
+static void clear(const tp_product *p)
+{
+    static const char zero[8];
+    for (int64_t i = 0; i < p->m; i++)
+        tp_convert(p->n, p->dtype, zero, 0, p->dtype, p->c + i * p->cm, p->cn);
+}
+
+tp_status tp_own_product(tp_context *context, const tp_product *p, int threads)
+{
+    if (p->m == 0 || p->n == 0) return TP_OK;
+    if (p->k == 0) {
+        clear(p);
+        return TP_OK;
+    }
+    return tp_skinny_takes(p) ? tp_skinny(context, p, threads) : packed(context, p, threads);
+}
+
+/* ---- The kernel: a product per batch index --------------------------------------------- */
+
+typedef struct batch {
+    const tp_step *step;
+    tp_run *run;
+    int threads; /* of each product */
+    tp_status status;
+} batch;
+
+static int64_t stride_of(const tp_view *v, int dim, int64_t size)
+{
+    return v->shape[dim] > 1 ? v->stride[dim] * size : 0;
+}
+
+/* Address of a matrix in batch `at`, and its strides in bytes. */
+static char *matrix(const tp_operand *o, const tp_run *run, int64_t at, int64_t *rows,
+                    int64_t *cols)
+{
+    const tp_view *v = &o->view;
+    int64_t size = (int64_t)tp_dtype_size((tp_dtype)o->dtype);
+    char *address = tp_operand_at(o, run);
+    for (int d = v->ndim - 3; d >= 0; d--) {
+        address += at % v->shape[d] * stride_of(v, d, size);
+        at /= v->shape[d];
+    }
+    *rows = stride_of(v, v->ndim - 2, size);
+    *cols = stride_of(v, v->ndim - 1, size);
+    return address;
+}
+
+static void products(void *arg, int64_t begin, int64_t end)
+{
+    batch *b = arg;
+    const tp_operand *operand = b->step->operand, *out = &b->step->out;
+    int rank = out->view.ndim;
+    tp_product p = {.dtype = (tp_dtype)out->dtype,
+                    .m = out->view.shape[rank - 2],
+                    .n = out->view.shape[rank - 1],
+                    .k = operand[0].view.shape[rank - 1]};
+    for (int64_t i = begin; i < end; i++) {
+        p.a = matrix(&operand[0], b->run, i, &p.am, &p.ak);
+        p.b = matrix(&operand[1], b->run, i, &p.bk, &p.bn);
+        p.c = matrix(out, b->run, i, &p.cm, &p.cn);
+        tp_status status = tp_own_product(b->run->context, &p, b->threads);
+        if (status != TP_OK) __atomic_store_n(&b->status, status, __ATOMIC_RELAXED);
+    }
 }
 
 static tp_status run_own(const tp_step *step, tp_run *run)
 {
-    if (tp_view_numel(&step->domain) == 0) return TP_OK;
-    job j = {.step = step,
-             .context = run->context,
-             .loops = tp_cpu_loops_get(),
-             .from = (tp_dtype)step->out.dtype,
-             .rank = step->domain.ndim};
-    j.to = calculated_in(j.from);
-    j.from_size = tp_dtype_size(j.from);
-    j.size = tp_dtype_size(j.to);
-    j.kernel = &j.loops->gemm[j.to];
-    j.a = run->buffer[step->operand[0].buffer];
-    j.b = run->buffer[step->operand[1].buffer];
-    j.c = run->buffer[step->out.buffer];
-    j.m = step->domain.shape[j.rank - 2];
-    j.n = step->domain.shape[j.rank - 1];
-    j.k = step->operand[0].view.shape[j.rank - 1];
-    j.m_blocks = (j.m + BLOCK_M - 1) / BLOCK_M;
-    j.n_blocks = (j.n + BLOCK_N - 1) / BLOCK_N;
-    int64_t units = j.m_blocks * j.n_blocks;
-    for (int d = 0; d < j.rank - 2; d++) units *= step->domain.shape[d];
-    int64_t work = (j.m < BLOCK_M ? j.m : BLOCK_M) * (j.n < BLOCK_N ? j.n : BLOCK_N) * (j.k + 1);
-    tp_parallel_for(run->threads, units, 65536 / work + 1, run_blocks, &j);
-    return j.failed ? TP_E_NOMEM : TP_OK;
-}
-
-tp_status tp_own_gemm_zero(const tp_step *step, tp_run *run)
-{
-    return run_own(step, run); /* with K = 0 it stores its cleared blocks */
+    const tp_view *domain = &step->domain;
+    int rank = domain->ndim;
+    int64_t count = 1, threads = tp_usable_threads(run->threads);
+    for (int d = 0; d < rank - 2; d++) count *= domain->shape[d];
+    int64_t work = domain->shape[rank - 2] * domain->shape[rank - 1] *
+                   (step->operand[0].view.shape[rank - 1] + 1);
+    if (count == 0 || work == 0) return TP_OK;
+    batch b = {step, run, count < threads ? (int)threads : 1, TP_OK};
+    if (count < threads)
+        products(&b, 0, count);
+    else
+        tp_parallel_for((int)threads, count, GRAIN / work + 1, products, &b);
+    return b.status;
 }
 
 const tp_kernel tp_own_gemm = {"gemm", NULL, run_own, NULL};
