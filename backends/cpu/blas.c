@@ -1,6 +1,7 @@
-/* CBLAS by dlopen. OpenBLAS picks its kernels in a constructor, when it is loaded: older
- * releases take a newer CPU for a very old one and run five times slower. So the core is named
- * in the environment, if the user has not done so, before the library is opened. */
+/* CBLAS by dlopen. OpenBLAS picks its kernels in a constructor, when it is loaded: releases that
+ * do not know a newer CPU take it for a very old one and run five times slower. So it is loaded as
+ * it is, and if its kernels are older than the CPU, once more with the core named in the
+ * environment. What the user has named there stands. */
 #include "blas.h"
 
 #include <dlfcn.h>
@@ -8,38 +9,55 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static tp_blas loaded;
 static const tp_blas *current;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-/* What OpenBLAS calls the best kernels that every release since 2017 has for this CPU. */
-static const char *best_core(void)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_is("intel") && __builtin_cpu_supports("avx512f") &&
-        __builtin_cpu_supports("avx512vl"))
-        return "SkylakeX";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
-#endif
-    return NULL;
-}
-
-static void *open_library(const char *name)
-{
-    static const char variable[] = "OPENBLAS_CORETYPE";
-    const char *core = getenv(variable) ? NULL : best_core();
-    if (core) setenv(variable, core, 1);
-    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (core) unsetenv(variable);
-    return library;
-}
 
 /* A function of a library; the union is the conversion that ISO C lacks. */
 static void find(void *library, const char *symbol, void *function)
 {
     void *address = dlsym(library, symbol);
     memcpy(function, &address, sizeof address);
+}
+
+/* The core that every OpenBLAS since 2017 has and that is better for this CPU than the one it
+ * took; NULL: none. */
+static const char *better_core(const char *taken)
+{
+#if defined(__x86_64__)
+    static const char *const wide[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
+    static const char *const medium[] = {"Haswell", "Zen", "Excavator"};
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
+        if (strcasecmp(taken, wide[i]) == 0) return NULL;
+    }
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
+        return "SkylakeX";
+    for (size_t i = 0; i < sizeof medium / sizeof *medium; i++) {
+        if (strcasecmp(taken, medium[i]) == 0) return NULL;
+    }
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+    (void)taken;
+    return NULL;
+}
+
+static void *open_library(const char *name)
+{
+    static const char variable[] = "OPENBLAS_CORETYPE";
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!library || getenv(variable)) return library;
+    char *(*core)(void);
+    find(library, "openblas_get_corename", &core);
+    const char *better = core ? better_core(core()) : NULL;
+    if (!better) return library;
+    dlclose(library);
+    setenv(variable, better, 1);
+    library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    unsetenv(variable);
+    return library;
 }
 
 static bool use(const char *name)

@@ -17,8 +17,8 @@ typedef void (*tp_loop)(int64_t n, const void *a, const void *b, const void *c, 
  * elements, which spreads the rows over the sets of the cache. */
 #define TP_GEMM_DEPTH 256
 #define TP_GEMM_PITCH (TP_GEMM_DEPTH + 16)
-/* Bytes of columns that `wide` does; rows that it and `dots` can do at once. */
-#define TP_WIDE_BYTES 256
+/* `wide` takes columns in multiples of so many bytes; rows that it and `dots` do at once. */
+#define TP_WIDE_BYTES 64
 #define TP_SKINNY_GROUP 4
 
 /* Loops of matrix products; ld*: elements between rows. c is only read if add. */
@@ -26,8 +26,8 @@ typedef struct tp_gemm_kernel {
     /* c[r][j] (+)= sum over k of a[r * PITCH + k] * b[k * cols + j] for a tile of rows x cols. */
     int rows, cols;
     void (*run)(int64_t k, const void *a, const void *b, void *c, int64_t ldc, bool add);
-    /* c[r][j] (+)= sum over k of a[r][k] * b[k][j] for TP_WIDE_BYTES of columns. */
-    void (*wide)(int rows, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
+    /* c[r][j] (+)= sum over k of a[r][k] * b[k][j], j < n. */
+    void (*wide)(int rows, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
                  void *c, int64_t ldc, bool add);
     /* c[r][j] = sum over k of a[r][k] * b[j][k], j < n. */
     void (*dots)(int rows, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,

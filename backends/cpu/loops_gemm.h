@@ -11,27 +11,52 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+
+static inline double total_f64(__m256d x)
+{
+    __m128d two = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+}
+
+static inline float total_f32(__m256 x)
+{
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+}
 #endif
 
-/* Rows x vectors of a micro-tile fill the registers, and so do rows x columns of dots. */
+/* How much fits the registers: rows x 2 vectors of a micro-tile, few rows x vectors or dots. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #define TILE_ROWS 14
-#define DOT_COLS 4
+#define FOR_1_ROW 8
+#define FOR_2_ROWS 8
+#define FOR_4_ROWS 4
 #define MADD_f32(a, b, c) (vector_f32) _mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
 #define MADD_f64(a, b, c) (vector_f64) _mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c))
+#define TOTAL_f32(x) _mm512_reduce_add_ps((__m512)(x))
+#define TOTAL_f64(x) _mm512_reduce_add_pd((__m512d)(x))
 #elif defined(__AVX2__)
 #define VECTOR_BYTES 32
 #define TILE_ROWS 6
-#define DOT_COLS 2
+#define FOR_1_ROW 8
+#define FOR_2_ROWS 4
+#define FOR_4_ROWS 2
 #define MADD_f32(a, b, c) (vector_f32) _mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
 #define MADD_f64(a, b, c) (vector_f64) _mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c))
+#define TOTAL_f32(x) total_f32((__m256)(x))
+#define TOTAL_f64(x) total_f64((__m256d)(x))
 #else
 #define VECTOR_BYTES 16
 #define TILE_ROWS 6
-#define DOT_COLS 2
+#define FOR_1_ROW 8
+#define FOR_2_ROWS 4
+#define FOR_4_ROWS 2
 #define MADD_f32(a, b, c) ((a) * (b) + (c))
 #define MADD_f64(a, b, c) ((a) * (b) + (c))
+#define TOTAL_f32(x) (((x)[0] + (x)[2]) + ((x)[1] + (x)[3]))
+#define TOTAL_f64(x) ((x)[0] + (x)[1])
 #endif
 #define MADD_u32(a, b, c) ((a) * (b) + (c))
 #define MADD_u64(a, b, c) ((a) * (b) + (c))
@@ -39,6 +64,7 @@
 #define BROADCAST(dt, x) ((x) - (vector_##dt){0})
 /* With a constant number of rows, accumulators are registers. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
+#define AHEAD 512
 #define UNROLL _Pragma("GCC unroll 16")
 
 #define GEMM(dt, T)                                                                                \
@@ -79,90 +105,106 @@ GEMM(f64, double)
 GEMM(u32, uint32_t)
 GEMM(u64, uint64_t)
 
-/* Few rows against all of B, which is read once where it lies. */
+/* Few rows against all of B, which is read once where it lies. Accumulators for `rows` rows by so
+ * many vectors or columns; the memory ahead in each row is asked for, since so many rows side by
+ * side are more streams than the machine follows by itself. */
 #define SKINNY(dt, T)                                                                              \
-    static ALWAYS_INLINE void wide_rows_##dt(int rows, int64_t k, const T *a, int64_t lda,         \
-                                             const T *b, int64_t ldb, T *c, int64_t ldc, bool add) \
+    static ALWAYS_INLINE void wide_block_##dt(int rows, int vectors, int64_t k, const T *a,        \
+                                              int64_t lda, const T *b, int64_t ldb, T *c,          \
+                                              int64_t ldc, bool add)                               \
     {                                                                                              \
-        enum { WIDTH = VECTOR_BYTES / sizeof(T), VECTORS = TP_WIDE_BYTES / VECTOR_BYTES };         \
-        for (int first = 0; first < VECTORS; first += 4, b += 4 * WIDTH, c += 4 * WIDTH) {         \
-            vector_##dt acc[TP_SKINNY_GROUP][4];                                                   \
-            UNROLL for (int r = 0; r < rows; r++)                                                  \
+        enum { WIDTH = VECTOR_BYTES / sizeof(T) };                                                 \
+        vector_##dt acc[TP_SKINNY_GROUP][8];                                                       \
+        UNROLL for (int r = 0; r < rows; r++)                                                      \
+        {                                                                                          \
+            UNROLL for (int v = 0; v < vectors; v++) acc[r][v] =                                   \
+                add ? get_##dt(c + r * ldc + v * WIDTH) : (vector_##dt){0};                        \
+        }                                                                                          \
+        for (int64_t i = 0; i < k; i++, b += ldb) {                                                \
+            UNROLL for (int v = 0; v < vectors; v++)                                               \
             {                                                                                      \
-                UNROLL for (int v = 0; v < 4; v++) acc[r][v] =                                     \
-                    add ? get_##dt(c + r * ldc + v * WIDTH) : (vector_##dt){0};                    \
-            }                                                                                      \
-            for (int64_t i = 0; i < k; i++) {                                                      \
-                UNROLL for (int v = 0; v < 4; v++)                                                 \
-                {                                                                                  \
-                    vector_##dt y = get_##dt(b + i * ldb + v * WIDTH);                             \
-                    UNROLL for (int r = 0; r < rows; r++) acc[r][v] =                              \
-                        MADD_##dt(BROADCAST(dt, a[r * lda + i]), y, acc[r][v]);                    \
-                }                                                                                  \
-            }                                                                                      \
-            UNROLL for (int r = 0; r < rows; r++)                                                  \
-            {                                                                                      \
-                UNROLL for (int v = 0; v < 4; v++) * (vector_##dt *)(c + r * ldc + v * WIDTH) =    \
-                    acc[r][v];                                                                     \
+                if (v * VECTOR_BYTES % 64 == 0)                                                    \
+                    __builtin_prefetch((const char *)(b + v * WIDTH) + AHEAD);                     \
+                vector_##dt y = get_##dt(b + v * WIDTH);                                           \
+                UNROLL for (int r = 0; r < rows; r++) acc[r][v] =                                  \
+                    MADD_##dt(BROADCAST(dt, a[r * lda + i]), y, acc[r][v]);                        \
             }                                                                                      \
         }                                                                                          \
+        UNROLL for (int r = 0; r < rows; r++)                                                      \
+        {                                                                                          \
+            UNROLL for (int v = 0; v < vectors; v++) * (vector_##dt *)(c + r * ldc + v * WIDTH) =  \
+                acc[r][v];                                                                         \
+        }                                                                                          \
     }                                                                                              \
-    static void wide_##dt(int rows, int64_t k, const void *a, int64_t lda, const void *b,          \
-                          int64_t ldb, void *c, int64_t ldc, bool add)                             \
+    static ALWAYS_INLINE void wide_rows_##dt(int rows, int vectors, int64_t n, int64_t k,          \
+                                             const T *a, int64_t lda, const T *b, int64_t ldb,     \
+                                             T *c, int64_t ldc, bool add)                          \
+    {                                                                                              \
+        enum { WIDTH = VECTOR_BYTES / sizeof(T) };                                                 \
+        int64_t j = 0;                                                                             \
+        for (; j + vectors * WIDTH <= n; j += vectors * WIDTH)                                     \
+            wide_block_##dt(rows, vectors, k, a, lda, b + j, ldb, c + j, ldc, add);                \
+        for (; j < n; j += WIDTH)                                                                  \
+            wide_block_##dt(rows, 1, k, a, lda, b + j, ldb, c + j, ldc, add);                      \
+    }                                                                                              \
+    static void wide_##dt(int rows, int64_t n, int64_t k, const void *a, int64_t lda,              \
+                          const void *b, int64_t ldb, void *c, int64_t ldc, bool add)              \
     {                                                                                              \
         if (rows == 1)                                                                             \
-            wide_rows_##dt(1, k, a, lda, b, ldb, c, ldc, add);                                     \
+            wide_rows_##dt(1, FOR_1_ROW, n, k, a, lda, b, ldb, c, ldc, add);                       \
         else if (rows == 2)                                                                        \
-            wide_rows_##dt(2, k, a, lda, b, ldb, c, ldc, add);                                     \
+            wide_rows_##dt(2, FOR_2_ROWS, n, k, a, lda, b, ldb, c, ldc, add);                      \
         else if (rows == 3)                                                                        \
-            wide_rows_##dt(3, k, a, lda, b, ldb, c, ldc, add);                                     \
+            wide_rows_##dt(3, FOR_4_ROWS, n, k, a, lda, b, ldb, c, ldc, add);                      \
         else                                                                                       \
-            wide_rows_##dt(4, k, a, lda, b, ldb, c, ldc, add);                                     \
+            wide_rows_##dt(4, FOR_4_ROWS, n, k, a, lda, b, ldb, c, ldc, add);                      \
     }                                                                                              \
     static ALWAYS_INLINE void dot_block_##dt(int rows, int cols, int64_t k, const T *a,            \
                                              int64_t lda, const T *b, int64_t ldb, T *c,           \
                                              int64_t ldc)                                          \
     {                                                                                              \
         enum { WIDTH = VECTOR_BYTES / sizeof(T) };                                                 \
-        vector_##dt acc[TP_SKINNY_GROUP][DOT_COLS] = {0};                                          \
+        vector_##dt acc[TP_SKINNY_GROUP][8] = {0};                                                 \
         int64_t whole = k - k % WIDTH;                                                             \
         for (int64_t i = 0; i < whole; i += WIDTH) {                                               \
             UNROLL for (int j = 0; j < cols; j++)                                                  \
             {                                                                                      \
+                __builtin_prefetch((const char *)(b + j * ldb + i) + AHEAD);                       \
                 vector_##dt y = get_##dt(b + j * ldb + i);                                         \
                 UNROLL for (int r = 0; r < rows; r++) acc[r][j] =                                  \
                     MADD_##dt(get_##dt(a + r * lda + i), y, acc[r][j]);                            \
             }                                                                                      \
         }                                                                                          \
-        for (int r = 0; r < rows; r++) {                                                           \
-            for (int j = 0; j < cols; j++) {                                                       \
-                T sum = 0;                                                                         \
+        UNROLL for (int r = 0; r < rows; r++)                                                      \
+        {                                                                                          \
+            UNROLL for (int j = 0; j < cols; j++)                                                  \
+            {                                                                                      \
+                T sum = TOTAL_##dt(acc[r][j]);                                                     \
                 for (int64_t i = whole; i < k; i++) sum += a[r * lda + i] * b[j * ldb + i];        \
-                for (int l = 0; l < WIDTH; l++) sum += acc[r][j][l];                               \
                 c[r * ldc + j] = sum;                                                              \
             }                                                                                      \
         }                                                                                          \
     }                                                                                              \
-    static ALWAYS_INLINE void dot_rows_##dt(int rows, int64_t n, int64_t k, const T *a,            \
+    static ALWAYS_INLINE void dot_rows_##dt(int rows, int cols, int64_t n, int64_t k, const T *a,  \
                                             int64_t lda, const T *b, int64_t ldb, T *c,            \
                                             int64_t ldc)                                           \
     {                                                                                              \
         int64_t j = 0;                                                                             \
-        for (; j + DOT_COLS <= n; j += DOT_COLS)                                                   \
-            dot_block_##dt(rows, DOT_COLS, k, a, lda, b + j * ldb, ldb, c + j, ldc);               \
+        for (; j + cols <= n; j += cols)                                                           \
+            dot_block_##dt(rows, cols, k, a, lda, b + j * ldb, ldb, c + j, ldc);                   \
         for (; j < n; j++) dot_block_##dt(rows, 1, k, a, lda, b + j * ldb, ldb, c + j, ldc);       \
     }                                                                                              \
     static void dots_##dt(int rows, int64_t n, int64_t k, const void *a, int64_t lda,              \
                           const void *b, int64_t ldb, void *c, int64_t ldc)                        \
     {                                                                                              \
         if (rows == 1)                                                                             \
-            dot_rows_##dt(1, n, k, a, lda, b, ldb, c, ldc);                                        \
+            dot_rows_##dt(1, FOR_1_ROW, n, k, a, lda, b, ldb, c, ldc);                             \
         else if (rows == 2)                                                                        \
-            dot_rows_##dt(2, n, k, a, lda, b, ldb, c, ldc);                                        \
+            dot_rows_##dt(2, FOR_2_ROWS, n, k, a, lda, b, ldb, c, ldc);                            \
         else if (rows == 3)                                                                        \
-            dot_rows_##dt(3, n, k, a, lda, b, ldb, c, ldc);                                        \
+            dot_rows_##dt(3, FOR_4_ROWS, n, k, a, lda, b, ldb, c, ldc);                            \
         else                                                                                       \
-            dot_rows_##dt(4, n, k, a, lda, b, ldb, c, ldc);                                        \
+            dot_rows_##dt(4, FOR_4_ROWS, n, k, a, lda, b, ldb, c, ldc);                            \
     }
 SKINNY(f32, float)
 SKINNY(f64, double)

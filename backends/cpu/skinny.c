@@ -12,6 +12,10 @@
 #define MOST_ROWS 8
 /* Rows of B that are walked side by side. */
 #define SLAB 16
+/* Columns whose dots are taken with all rows while they are in the cache. */
+#define DOTS 8
+/* Columns that a thread takes at once, in bytes. */
+#define BLOCK_BYTES 512
 /* Columns of C that stay in the cache while all of B's slabs go by, in bytes. */
 #define STRIP_BYTES 8192
 
@@ -62,26 +66,24 @@ static void store(const job *j, int64_t n, int64_t cols, const char *c, int64_t 
                    p->c + r * p->cm + n * p->cn, p->cn);
 }
 
-/* One slab of B on a strip of C. */
-static void slab(const job *j, int64_t k, int64_t depth, const char *b, int64_t cols, char *c,
-                 int64_t ldc)
+/* One slab of B on columns of a strip of C; ldb in elements. */
+static void slab(const job *j, int64_t k, int64_t depth, const char *b, int64_t ldb, int64_t cols,
+                 char *c, int64_t ldc)
 {
-    const tp_product *p = j->p;
-    _Alignas(64) char pad[SLAB * TP_WIDE_BYTES];
-    for (int64_t i = 0; i < cols; i += j->width) {
-        const char *from = b + k * p->bk + i * j->size;
-        int64_t ldb = p->bk / j->size;
-        if (cols - i < j->width) {
-            memset(pad, 0, sizeof pad);
-            for (int64_t l = 0; l < depth; l++)
-                memcpy(pad + l * TP_WIDE_BYTES, from + l * p->bk, (size_t)((cols - i) * j->size));
-            from = pad;
-            ldb = j->width;
-        }
-        for (int64_t r = 0; r < p->m; r += TP_SKINNY_GROUP)
-            j->kernel->wide(group_of(p->m - r), depth, j->a + (r * j->lda + k) * j->size, j->lda,
-                            from, ldb, c + (r * ldc + i) * j->size, ldc, k > 0);
-    }
+    for (int64_t r = 0; r < j->p->m; r += TP_SKINNY_GROUP)
+        j->kernel->wide(group_of(j->p->m - r), cols, depth, j->a + (r * j->lda + k) * j->size,
+                        j->lda, b, ldb, c + r * ldc * j->size, ldc, k > 0);
+}
+
+/* Columns that do not fill a vector are padded. */
+static void padded(const job *j, int64_t k, int64_t depth, const char *b, int64_t cols, char *c,
+                   int64_t ldc)
+{
+    _Alignas(64) char pad[SLAB * TP_WIDE_BYTES] = {0};
+    for (int64_t l = 0; l < depth; l++)
+        memcpy(pad + l * TP_WIDE_BYTES, b + l * j->p->bk, (size_t)(cols * j->size));
+    int64_t width = TP_WIDE_BYTES / j->size;
+    slab(j, k, depth, pad, width, width, c, ldc);
 }
 
 static void wide_columns(void *arg, int64_t begin, int64_t end)
@@ -92,8 +94,17 @@ static void wide_columns(void *arg, int64_t begin, int64_t end)
     int64_t ldc = STRIP_BYTES / j->size, last = end * j->width < p->n ? end * j->width : p->n;
     for (int64_t n = begin * j->width; n < last; n += ldc) {
         int64_t cols = last - n < ldc ? last - n : ldc;
-        for (int64_t k = 0; k < p->k; k += SLAB)
-            slab(j, k, p->k - k < SLAB ? p->k - k : SLAB, p->b + n * j->size, cols, strip, ldc);
+        int64_t whole = cols - cols % (TP_WIDE_BYTES / j->size);
+        for (int64_t k = 0; k < p->k; k += SLAB) {
+            int64_t depth = p->k - k < SLAB ? p->k - k : SLAB;
+            const char *b = p->b + n * j->size + k * p->bk;
+            for (int64_t i = 0; i < whole; i += j->width)
+                slab(j, k, depth, b + i * j->size, p->bk / j->size,
+                     whole - i < j->width ? whole - i : j->width, strip + i * j->size, ldc);
+            if (whole < cols)
+                padded(j, k, depth, b + whole * j->size, cols - whole, strip + whole * j->size,
+                       ldc);
+        }
         store(j, n, cols, strip, ldc);
     }
 }
@@ -102,13 +113,13 @@ static void dot_columns(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
     const tp_product *p = j->p;
-    _Alignas(64) char block[MOST_ROWS * TP_WIDE_BYTES];
-    for (int64_t i = begin; i < end; i++) {
-        int64_t n = i * j->width, cols = p->n - n < j->width ? p->n - n : j->width;
+    _Alignas(64) char block[MOST_ROWS * DOTS * 8];
+    for (int64_t n = begin * j->width; n < p->n && n < end * j->width; n += DOTS) {
+        int64_t cols = p->n - n < DOTS ? p->n - n : DOTS;
         for (int64_t r = 0; r < p->m; r += TP_SKINNY_GROUP)
             j->kernel->dots(group_of(p->m - r), cols, p->k, j->a + r * j->lda * j->size, j->lda,
-                            p->b + n * p->bn, p->bn / j->size, block + r * TP_WIDE_BYTES, j->width);
-        store(j, n, cols, block, j->width);
+                            p->b + n * p->bn, p->bn / j->size, block + r * DOTS * j->size, DOTS);
+        store(j, n, cols, block, DOTS);
     }
 }
 
@@ -121,7 +132,7 @@ tp_status tp_skinny(tp_context *context, const tp_product *asked, int threads)
              .size = (int64_t)tp_dtype_size(p->dtype),
              .a = p->a,
              .lda = p->am / (int64_t)tp_dtype_size(p->dtype)};
-    j.width = TP_WIDE_BYTES / j.size;
+    j.width = BLOCK_BYTES / j.size;
     size_t bytes = (size_t)(p->m * p->k * j.size);
     char *lines = NULL;
     if (p->ak != j.size || p->am % j.size != 0) {
