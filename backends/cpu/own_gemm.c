@@ -19,7 +19,7 @@
 #define BLOCK_M 2048
 #define BLOCK_N 2048
 #define PART_M 168
-#define PART_N 128
+#define PART_N 64
 /* The widest micro-tile, in elements and in all. */
 #define WIDEST 32
 #define TILE_BYTES (16 * 2 * 64)
@@ -55,13 +55,23 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Elements of any type of that size. */
+typedef uint32_t word_4 __attribute__((may_alias));
+typedef uint64_t word_8 __attribute__((may_alias));
+
 #define GATHER(T)                                                                                  \
     static void gather_##T(int64_t count, const char *x, int64_t step, T *y)                       \
     {                                                                                              \
-        for (int64_t i = 0; i < count; i++) y[i] = *(const T *)(x + i * step);                     \
+        int64_t i = 0;                                                                             \
+        for (; i + 4 <= count; i += 4, x += 4 * step) {                                            \
+            T a = *(const T *)x, b = *(const T *)(x + step), c = *(const T *)(x + 2 * step),       \
+              d = *(const T *)(x + 3 * step);                                                      \
+            y[i] = a, y[i + 1] = b, y[i + 2] = c, y[i + 3] = d;                                    \
+        }                                                                                          \
+        for (; i < count; i++, x += step) y[i] = *(const T *)x;                                    \
     }
-GATHER(uint32_t)
-GATHER(uint64_t)
+GATHER(word_4)
+GATHER(word_8)
 
 /* y[i] = x[i] in the type that is calculated in, y dense. */
 static void load_row(const job *j, int64_t count, const char *x, int64_t step, void *y)
@@ -73,9 +83,9 @@ static void load_row(const job *j, int64_t count, const char *x, int64_t step, v
     else if (j->from != j->to || step == j->size)
         tp_convert(count, j->from, x, step, j->to, y, j->size);
     else if (j->size == 4)
-        gather_uint32_t(count, x, step, y);
+        gather_word_4(count, x, step, y);
     else
-        gather_uint64_t(count, x, step, y);
+        gather_word_8(count, x, step, y);
 }
 
 /* to[r * pitch + e] = element e of line r; strides in bytes, pitch in elements. */

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define MOST_ROWS 8
+/* Multiply-adds that are not worth a second thread. */
+#define GRAIN (1 << 16)
 /* Rows of B that are walked side by side. */
 #define SLAB 16
 /* Columns whose dots are taken with all rows while they are in the cache. */
@@ -144,7 +146,7 @@ tp_status tp_skinny(tp_context *context, const tp_product *asked, int threads)
         j.a = lines;
         j.lda = p->k;
     }
-    int64_t blocks = (p->n + j.width - 1) / j.width, grain = 262144 / (p->k * j.width * p->m) + 1;
+    int64_t blocks = (p->n + j.width - 1) / j.width, grain = GRAIN / (p->k * j.width * p->m) + 1;
     tp_parallel_for(threads, blocks, grain, p->bn == j.size ? wide_columns : dot_columns, &j);
     if (lines) tp_context_free(context, lines, bytes);
     return TP_OK;
