@@ -22,22 +22,27 @@ static void find(void *library, const char *symbol, void *function)
     memcpy(function, &address, sizeof address);
 }
 
+static bool is_one_of(const char *core, const char *const *names)
+{
+    for (; *names; names++) {
+        if (strcasecmp(core, *names) == 0) return true;
+    }
+    return false;
+}
+
+static const char *const with_avx512[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+
 /* The core that every OpenBLAS since 2017 has and that is better for this CPU than the one it
  * took; NULL: none. */
 static const char *better_core(const char *taken)
 {
 #if defined(__x86_64__)
-    static const char *const wide[] = {"SkylakeX", "Cooperlake", "SapphireRapids"};
-    static const char *const medium[] = {"Haswell", "Zen", "Excavator"};
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) {
-        if (strcasecmp(taken, wide[i]) == 0) return NULL;
-    }
+    static const char *const with_avx2[] = {"Haswell", "Zen", NULL};
+    if (is_one_of(taken, with_avx512)) return NULL;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
         return "SkylakeX";
-    for (size_t i = 0; i < sizeof medium / sizeof *medium; i++) {
-        if (strcasecmp(taken, medium[i]) == 0) return NULL;
-    }
+    if (is_one_of(taken, with_avx2)) return NULL;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
 #endif
     (void)taken;
@@ -78,6 +83,7 @@ static bool use(const char *name)
     const char *base = strrchr(name, '/');
     snprintf(loaded.name, sizeof loaded.name, "%s", base ? base + 1 : name);
     snprintf(loaded.core, sizeof loaded.core, "%s", core ? core() : "unknown core");
+    loaded.small_products = core && is_one_of(core(), with_avx512);
     loaded.shares_openmp = parallel && parallel() == 2;
     loaded.not_reentrant =
         parallel && parallel() == 0; /* OpenBLAS's serial build is not thread safe */

@@ -17,6 +17,7 @@ typedef struct tp_blas {
     void (*set_threads)(int threads); /* NULL: it has no threads of its own */
     bool shares_openmp;               /* serial inside our regions, threaded outside */
     bool not_reentrant;               /* must never be called from two threads at once */
+    bool small_products;              /* has kernels that do not pack small ones */
     char name[64];
     char core[32];
 } tp_blas;

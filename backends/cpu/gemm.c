@@ -33,8 +33,8 @@ static tp_reason refuse_cblas(const tp_step *step)
     return fits ? TP_REASON_NONE : TP_REASON_BACKEND;
 }
 
-/* Multiply-adds that are not worth a second thread; that few of a BLAS's threads share well; below
- * which a BLAS may have kernels for small products that our few-row loops do not beat. */
+/* Multiply-adds that are not worth a second thread; with so few of them, threads share no single
+ * product well; so many are better done by our few-row loops than by kernels for small products. */
 #define GRAIN (1 << 18)
 #define SMALL (1 << 24)
 #define SKINNY (1 << 18)
@@ -137,7 +137,9 @@ static tp_product matrices_of(const tp_gemm *g, tp_dtype dtype)
 
 static bool is_skinny(const tp_product *p)
 {
-    return p->m * p->n * p->k >= SKINNY && tp_skinny_takes(p);
+    const tp_blas *blas = tp_blas_get();
+    int64_t least = blas && blas->small_products ? SKINNY : 0;
+    return p->m * p->n * p->k >= least && tp_skinny_takes(p);
 }
 
 static job prepare(const tp_step *step, const tp_run *run, const tp_gemm *g)

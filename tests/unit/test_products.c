@@ -448,5 +448,12 @@ Test(products, few_rows_do_not_go_to_the_blas)
     batch(openmp, 1, 9, 500, 300, 3);
     cr_expect_eq(calls, 1, "9 rows");
     batch(openmp, 1, 4, 20, 20, 3);
-    cr_expect_eq(calls, 1, "a small one");
+    cr_expect_eq(calls, 1, "a tiny one");
+    batch(openmp, 1, 1, 128, 128, 3);
+    cr_expect_eq(calls, 0, "a small one");
+    openmp.small_products = true;
+    batch(openmp, 1, 1, 128, 128, 3);
+    cr_expect_eq(calls, 1, "a small one, and a BLAS with kernels for them");
+    batch(openmp, 1, 8, 512, 512, 3);
+    cr_expect_eq(calls, 0, "a large one");
 }
