@@ -88,13 +88,23 @@ static void load_row(const job *j, int64_t count, const char *x, int64_t step, v
         gather_word_8(count, x, step, y);
 }
 
+/* Asks for a loose line that is read soon: the machine sees no order in such short ones. */
+static void ask_for(const job *j, const char *x, int64_t count, int64_t step)
+{
+    if (step == j->from_size) return;
+    for (int64_t at = 0; at < count * step; at += 64) __builtin_prefetch(x + at);
+}
+
 /* to[r * pitch + e] = element e of line r; strides in bytes, pitch in elements. */
 static void pack_lines(const job *j, const char *x, int64_t line, int64_t step, int64_t lines,
                        int64_t length, char *to, int64_t pitch)
 {
     int64_t row = pitch * j->size;
     if (line != j->from_size || step == j->from_size) {
-        for (int64_t r = 0; r < lines; r++) load_row(j, length, x + r * line, step, to + r * row);
+        for (int64_t r = 0; r < lines; r++) {
+            ask_for(j, x + (r + 2) * line, length, step);
+            load_row(j, length, x + r * line, step, to + r * row);
+        }
         return;
     }
     int log2_size = j->size == 8 ? 3 : 2;
@@ -121,8 +131,10 @@ static void pack_panel(const job *j, int64_t n, int64_t count)
     int64_t row = width * j->size;
     if (count < width) memset(to, 0, (size_t)(j->depth * row));
     if (p->bk != j->from_size) {
-        for (int64_t e = 0; e < j->depth; e++)
+        for (int64_t e = 0; e < j->depth; e++) {
+            ask_for(j, x + (e + 12) * p->bk, count, p->bn);
             load_row(j, count, x + e * p->bk, p->bn, to + e * row);
+        }
         return;
     }
     _Alignas(64) char tile[TP_GEMM_DEPTH * WIDEST * 8];
