@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -275,8 +276,12 @@ static tp_status run(const tp_step *step, tp_run *run)
     j.out_width = v->shape[rank - 1];
     j.tiles = (j.rows + ROWS - 1) / ROWS;
     int threads = tp_usable_threads(run->threads);
+    /* Outside a parallel region the BLAS would take threads of its own. What this sets is the
+     * program's OpenMP setting too, and is put back. */
+    int before = omp_get_max_threads();
     if (threads == 1 && j.blas->set_threads) j.blas->set_threads(1);
     tp_parallel_for(threads, j.heads * j.tiles, 1, run_units, &j);
+    if (omp_get_max_threads() != before) omp_set_num_threads(before);
     return j.failed ? TP_E_NOMEM : TP_OK;
 }
 
