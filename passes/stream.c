@@ -69,7 +69,6 @@ static bool follow(const tp_work *work, const tp_edge *edge, chain *c)
 static bool matches(const tp_work *work, int n, chain *c)
 {
     const tp_wnode *value = &work->node[n];
-    *c = (chain){.value = n};
     if (value->op != TP_OP_MATMUL || value->alias || value->dead || value->dtype != TP_F32)
         return false;
     const tp_edge *p = &value->in[0];
@@ -79,7 +78,7 @@ static bool matches(const tp_work *work, int n, chain *c)
         return false;
     int64_t bytes = tp_work_bytes(softmax);
     if (bytes < SMALL_BYTES || p->view.shape[last - 1] < FEW_ROWS) return false;
-    c->softmax = p->node;
+    *c = (chain){.value = n, .softmax = p->node};
     return follow(work, &softmax->in[0], c) && c->loads < TP_PROGRAM_LOADS &&
            c->room <= TP_PROGRAM_INSNS;
 }
