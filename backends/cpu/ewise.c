@@ -10,10 +10,16 @@
 
 #include <string.h>
 
-/* Tiles that a thread takes at least. */
-#define TILES_PER_THREAD 32
+/* Work that makes a thread worth its while, in units of ops.def's costs. */
+#define WORK_PER_THREAD 200000
 /* Rows of a tile when an operand runs along the rows' other dim: a cache line of it. */
 #define TRANSPOSED_ROWS 16
+/* Elements of a unit where rows are not packed but taken where they lie, and of rows that are worth
+ * it; units of a row are run in one go. */
+#define UNIT 1024
+#define SHORT_ROW 32
+/* Results of that size do not fit the caches: they are written past them. */
+#define STREAM_BYTES ((int64_t)32 << 20)
 
 typedef struct job {
     tp_nest nest;
@@ -21,58 +27,114 @@ typedef struct job {
     const tp_cpu_loops *loops;
     tp_context *context;
     uint8_t out_dtype;
+    bool stream;
     int64_t rows, n; /* sizes of the two inner dims */
     int64_t tile_rows, tile_n, row_tiles, n_tiles;
     int failed; /* a thread ran out of memory */
 } job;
 
-static void run_tile(const job *j, int64_t number, char *scratch)
+/* A stretch of the step: rows x n elements from (row, i) of the two inner dims on. */
+typedef struct part {
+    int64_t rows, n;
+    tp_rows out, load[TP_PROGRAM_LOADS];
+} part;
+
+/* Tile `number`, and where they go on in the same row as many as `most` of them; gives how many. */
+static int64_t find_part(const job *j, int64_t number, int64_t most, part *p)
 {
     int64_t n_tile = number % j->n_tiles, row_tile = number / j->n_tiles % j->row_tiles,
             outer = number / j->row_tiles / j->n_tiles;
     int64_t row = row_tile * j->tile_rows, i = n_tile * j->tile_n;
-    int64_t rows = j->rows - row < j->tile_rows ? j->rows - row : j->tile_rows;
-    int64_t n = j->n - i < j->tile_n ? j->n - i : j->tile_n;
-    tp_rows loads[TP_PROGRAM_LOADS];
+    if (most > j->n_tiles - n_tile) most = j->n_tiles - n_tile;
+    p->rows = j->rows - row < j->tile_rows ? j->rows - row : j->tile_rows;
+    p->n = j->n - i < most * j->tile_n ? j->n - i : most * j->tile_n;
     for (int k = 1; k < j->nest.operands; k++)
-        loads[k - 1] = tp_nest_rows(&j->nest, k, outer, row, i);
-    tp_rows out = tp_nest_rows(&j->nest, 0, outer, row, i);
-    char *into = tp_tile_into(j->loops, j->out_dtype, rows, n, &out);
-    const char *y = tp_tile_run(&j->tile, rows, n, loads, NULL, into, scratch);
-    tp_tile_store(j->loops, j->out_dtype, rows, n, y, &out, scratch);
+        p->load[k - 1] = tp_nest_rows(&j->nest, k, outer, row, i);
+    p->out = tp_nest_rows(&j->nest, 0, outer, row, i);
+    return most;
+}
+
+/* NULL: out of memory, which is noted. */
+static char *get_scratch(job *j, size_t bytes)
+{
+    char *scratch = tp_context_alloc(j->context, bytes);
+    if (!scratch) __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
+    return scratch;
 }
 
 static void run_tiles(void *arg, int64_t begin, int64_t end)
 {
     job *j = arg;
+    part p;
     size_t bytes = (size_t)j->tile.slots * TP_SLOT_BYTES;
-    char *scratch = tp_context_alloc(j->context, bytes);
-    if (!scratch) {
-        __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
-        return;
-    }
+    char *scratch = get_scratch(j, bytes);
+    if (!scratch) return;
     tp_tile_begin(&j->tile, scratch);
-    for (int64_t t = begin; t < end; t++) run_tile(j, t, scratch);
+    for (int64_t t = begin; t < end; t++) {
+        find_part(j, t, 1, &p);
+        char *into = tp_tile_into(j->loops, j->out_dtype, p.rows, p.n, &p.out);
+        const char *y = tp_tile_run(&j->tile, p.rows, p.n, p.load, NULL, into, scratch);
+        tp_tile_store(j->loops, j->out_dtype, p.rows, p.n, y, &p.out, scratch);
+    }
     tp_context_free(j->context, scratch, bytes);
 }
 
-static void cut_tiles(job *j, bool transposed)
+static void run_in_place(void *arg, int64_t begin, int64_t end)
+{
+    job *j = arg;
+    part p;
+    size_t bytes = tp_vm_bytes(&j->tile.vm);
+    char *scratch = get_scratch(j, bytes);
+    if (!scratch) return;
+    tp_vm_begin(&j->tile.vm, scratch, j->out_dtype);
+    for (int64_t t = begin; t < end;) {
+        t += find_part(j, t, end - t, &p);
+        tp_vm_run(&j->tile.vm, scratch, p.rows, p.n, p.load, &p.out, j->stream);
+    }
+    tp_context_free(j->context, scratch, bytes);
+}
+
+static void cut_tiles(job *j, int64_t most_n, int64_t most)
 {
     const tp_nest *nest = &j->nest;
     int inner = nest->ndim - 1;
     j->n = nest->shape[inner];
     j->rows = inner > 0 ? nest->shape[inner - 1] : 1;
-    int64_t most = transposed ? TP_TILE / TRANSPOSED_ROWS : TP_TILE;
-    j->tile_n = j->n < most ? j->n : most;
-    j->tile_rows = TP_TILE / j->tile_n;
+    j->tile_n = j->n < most_n ? j->n : most_n;
+    j->tile_rows = most / j->tile_n;
     if (j->tile_rows > j->rows) j->tile_rows = j->rows;
     j->row_tiles = (j->rows + j->tile_rows - 1) / j->tile_rows;
     j->n_tiles = (j->n + j->tile_n - 1) / j->tile_n;
 }
 
+/* Whether all operands lie so that the register interpreter reads and writes them in place. */
+static bool is_in_place(const job *j)
+{
+    int inner = j->nest.ndim - 1;
+    int64_t n = j->nest.shape[inner];
+    tp_rows load[TP_PROGRAM_LOADS];
+    if (!j->tile.has_vm || (n < SHORT_ROW && inner > 0)) return false;
+    for (int k = 1; k < j->nest.operands; k++)
+        load[k - 1] = (tp_rows){.stride = j->nest.stride[k][inner]};
+    int64_t size = (int64_t)tp_dtype_size((tp_dtype)j->out_dtype);
+    return tp_vm_reads(&j->tile.vm, n, load) && (n == 1 || j->nest.stride[0][inner] == size);
+}
+
+/* What an element costs: the ops, and getting it. */
+static int64_t work_of(const tp_program *program)
+{
+    int64_t work = program->load_count + 1;
+    for (int i = 0; i < program->insn_count; i++) {
+        tp_op op = (tp_op)program->insn[i].op;
+        work += tp_op_is_elementwise(op) ? tp_op_info_of(op)->cost : 1;
+    }
+    return work;
+}
+
 static tp_status run_fused(const tp_step *step, tp_run *run)
 {
-    if (tp_view_numel(&step->domain) == 0) return TP_OK;
+    int64_t numel = tp_view_numel(&step->domain);
+    if (numel == 0) return TP_OK;
     job *j = tp_context_alloc(run->context, sizeof *j);
     if (!j) return TP_E_NOMEM;
     uint8_t dtype[TP_PROGRAM_LOADS];
@@ -81,16 +143,21 @@ static tp_status run_fused(const tp_step *step, tp_run *run)
     j->context = run->context;
     j->out_dtype = step->out.dtype;
     j->failed = 0;
+    j->stream =
+        numel * (int64_t)tp_dtype_size((tp_dtype)j->out_dtype) >= STREAM_BYTES && !step->in_place;
     tp_nest_make(&j->nest, step, run, 0, step->prologue.load_count, UINT32_MAX, true);
     tp_tile_prepare(&j->tile, &step->prologue, dtype);
-    bool transposed = false;
-    for (int k = 1; k < j->nest.operands && !transposed; k++)
+    bool transposed = false, in_place = is_in_place(j);
+    for (int k = 1; k < j->nest.operands && !transposed && !in_place; k++)
         transposed = tp_nest_bring_in(&j->nest, k);
-    cut_tiles(j, transposed);
-    int64_t outer = 1;
-    for (int d = 0; d < j->nest.ndim - 2; d++) outer *= j->nest.shape[d];
-    tp_parallel_for(run->threads, outer * j->row_tiles * j->n_tiles, TILES_PER_THREAD, run_tiles,
-                    j);
+    if (in_place)
+        cut_tiles(j, UNIT, UNIT);
+    else
+        cut_tiles(j, transposed ? TP_TILE / TRANSPOSED_ROWS : TP_TILE, TP_TILE);
+    int64_t tiles = j->row_tiles * j->n_tiles,
+            per_thread = WORK_PER_THREAD / work_of(&step->prologue) / (j->tile_rows * j->tile_n);
+    for (int d = 0; d < j->nest.ndim - 2; d++) tiles *= j->nest.shape[d];
+    tp_parallel_for(run->threads, tiles, per_thread + 1, in_place ? run_in_place : run_tiles, j);
     tp_status status = j->failed ? TP_E_NOMEM : TP_OK;
     tp_context_free(run->context, j, sizeof *j);
     return status;

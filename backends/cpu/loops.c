@@ -165,9 +165,11 @@ static void load_bool(int64_t n, const void *pa, const void *pb, const void *pc,
 #define CAST_ENTRY(DT, dt, T, from, FROM) [TP_##FROM][TP_##DT] = cast_##from##_##dt,
 #define TRUTH_ENTRY(DT, dt, T, unused) [TP_##DT][TP_BOOL] = truth_##dt,
 #define ROW_ENTRY(DT, dt, T, row) [TP_##DT] = row##_##dt,
+extern const tp_vm_ops PASTE(tp_vm_ops_, TP_ISA);
 extern const tp_cpu_loops PASTE(tp_cpu_loops_, TP_ISA);
 const tp_cpu_loops PASTE(tp_cpu_loops_, TP_ISA) = {
     .name = STRING(TP_ISA),
+    .vm = &PASTE(tp_vm_ops_, TP_ISA),
     .op =
         {
 #define UNARY(ENUM, name, FAMILY, ...) FAMILY##_TYPES(ENTRY, ENUM, name)

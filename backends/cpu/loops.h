@@ -2,7 +2,7 @@
 #ifndef TP_CPU_LOOPS_H
 #define TP_CPU_LOOPS_H
 
-#include "../backend.h"
+#include "vm.h"
 
 /* Sums run in LANES interleaved partial sums over blocks of BLOCK elements, blocks are added
  * pairwise: the order depends on an element's place in the row only, never on strides,
@@ -36,6 +36,7 @@ typedef struct tp_gemm_kernel {
 
 typedef struct tp_cpu_loops {
     const char *name;
+    const tp_vm_ops *vm; /* for the register interpreter */
     /* By op and compute dtype of its operands; where: of the two values, a is u8. */
     tp_loop op[TP_OP_COUNT][TP_DTYPE_COUNT];
     /* y[i] = (to)a[i] between compute types, by the rules of tp_cast. */

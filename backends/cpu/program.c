@@ -56,6 +56,9 @@ void tp_tile_prepare(tp_tile_program *t, const tp_program *program, const uint8_
         owner[slot] = v;
         t->slot[v] = (uint8_t)slot;
     }
+    t->has_vm = program->insn_count && tp_vm_prepare(&t->vm, t->loops->vm, program, load_dtype);
+    t->vm_slot = t->has_vm ? ++t->slots : 0;
+    if (t->has_vm) t->slots += (int)((tp_vm_bytes(&t->vm) + TP_SLOT_BYTES - 1) / TP_SLOT_BYTES);
 }
 
 void tp_tile_begin(const tp_tile_program *t, char *scratch)
@@ -67,6 +70,9 @@ void tp_tile_begin(const tp_tile_program *t, char *scratch)
         fill(insn->dtype, &insn->imm, TP_TILE,
              scratch + t->slot[program->load_count + i] * TP_SLOT_BYTES);
     }
+    if (t->has_vm)
+        tp_vm_begin(&t->vm, scratch + (size_t)t->vm_slot * TP_SLOT_BYTES,
+                    (uint8_t)tp_dtype_compute((tp_dtype)tp_tile_result_dtype(t)));
 }
 
 uint8_t tp_tile_result_dtype(const tp_tile_program *t)
@@ -228,10 +234,40 @@ static void run_insn(const tp_tile_program *t, const tp_insn *insn, int64_t n,
     if (round) round(n, y, NULL, NULL, y);
 }
 
+/* By the register interpreter: what it cannot read where it lies is packed first. */
+static const char *run_in_registers(const tp_tile_program *t, int64_t rows, int64_t n,
+                                    const tp_rows *loads, const char *given, char *into,
+                                    char *scratch)
+{
+    const tp_program *program = t->program;
+    tp_rows from[TP_PROGRAM_LOADS];
+    for (int v = 0; v < program->load_count; v++) {
+        int64_t size = (int64_t)tp_dtype_size((tp_dtype)t->dtype[v]);
+        if (given && v == 0) {
+            from[0] = (tp_rows){(char *)(uintptr_t)given, n * size, size};
+            continue;
+        }
+        from[v] = loads[v - (given != NULL)];
+        if (n == 1 || from[v].stride == 0 || from[v].stride == size) continue;
+        char *packed = scratch + t->slot[v] * TP_SLOT_BYTES;
+        pack(t->loops, rows, n, size, &from[v], packed);
+        from[v] = (tp_rows){packed, n * size, size};
+    }
+    tp_dtype compute = tp_dtype_compute((tp_dtype)tp_tile_result_dtype(t));
+    int64_t size = (int64_t)tp_dtype_size(compute);
+    char *vm = scratch + (size_t)t->vm_slot * TP_SLOT_BYTES;
+    if (!into) into = vm - TP_SLOT_BYTES;
+    tp_rows out = {into, n * size, size};
+    tp_vm_run(&t->vm, vm, rows, n, from, &out, false);
+    return into;
+}
+
 const char *tp_tile_run(const tp_tile_program *t, int64_t rows, int64_t n, const tp_rows *loads,
                         const char *given, char *into, char *scratch)
 {
     const tp_program *program = t->program;
+    if (t->has_vm && !(given && tp_dtype_compute((tp_dtype)t->dtype[0]) != t->dtype[0]))
+        return run_in_registers(t, rows, n, loads, given, into, scratch);
     int last = program->load_count + program->insn_count - 1;
     const char *value[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS];
     for (int v = 0; v < program->load_count; v++) {

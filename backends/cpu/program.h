@@ -8,19 +8,16 @@
 #define TP_TILE 512
 #define TP_SLOT_BYTES ((size_t)TP_TILE * 8)
 
-/* A block of memory as rows of elements; strides in bytes. */
-typedef struct tp_rows {
-    char *at;
-    int64_t row_stride, stride;
-} tp_rows;
-
-/* A program ready to run: who lies in which slot of the scratch. */
+/* A program ready to run: who lies in which slot of the scratch, and, where it can, the register
+ * interpreter's form, whose result and memory are the last slots. */
 typedef struct tp_tile_program {
     const tp_program *program;
     const tp_cpu_loops *loops;
+    bool has_vm;
+    tp_vm vm;
     uint8_t dtype[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS];
     uint8_t slot[TP_PROGRAM_LOADS + TP_PROGRAM_INSNS];
-    int slots;
+    int slots, vm_slot;
 } tp_tile_program;
 
 /* load_dtype by load. Scratch for a thread: slots * TP_SLOT_BYTES. */
