@@ -5,6 +5,7 @@ import argparse
 import fnmatch
 import gc
 import json
+import logging
 import math
 import os
 import pathlib
@@ -22,6 +23,7 @@ def options_of_call():
     parser.add_argument("--rows", default="*")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--with-torch", action="store_true")
+    parser.add_argument("--cpu-time", action="store_true")
     options = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     options.threads = options.threads or len(cores)
@@ -50,7 +52,7 @@ import numpy as np  # noqa: E402
 
 TURN_NS = 1_000_000  # calls are repeated until a turn takes about this long
 LONG_NS = 20_000_000  # calls longer than this need no call before them to warm up
-LEAST_ROUNDS, MOST_ROUNDS = 5, 101
+MOST_ROUNDS = 101
 
 
 def set_up(options):
@@ -68,14 +70,17 @@ def set_up(options):
     return libraries, missing
 
 
+now_ns = time.process_time_ns if OPTIONS.cpu_time else time.perf_counter_ns
+
+
 def clock(run, calls):
-    start = time.perf_counter_ns()
+    start = now_ns()
     for _ in range(calls):
         run()
-    return (time.perf_counter_ns() - start) / calls
+    return (now_ns() - start) / calls
 
 
-def measure(runs, seconds):
+def measure(runs, seconds, least_rounds):
     """Nanoseconds of each run, {name: [one of each round]}: in turn, in a new order each round."""
     alone = {name: min(clock(run, 1) for _ in range(2)) for name, run in runs.items()}
     calls = {name: max(1, math.ceil(TURN_NS / t)) for name, t in alone.items()}
@@ -83,7 +88,7 @@ def measure(runs, seconds):
     end, rounds = time.monotonic() + seconds, 0
     gc.collect()
     gc.disable()
-    while rounds < LEAST_ROUNDS or (time.monotonic() < end and rounds < MOST_ROUNDS):
+    while rounds < least_rounds or (time.monotonic() < end and rounds < MOST_ROUNDS):
         rng.shuffle(order)
         for name in order:
             # The caches and the threads are this run's own again, when the clock starts.
@@ -96,9 +101,9 @@ def measure(runs, seconds):
 
 
 def spread(values):
-    """Median and quartiles."""
+    """Median, quartiles and the least."""
     low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return {"median": middle, "low": low, "high": high}
+    return {"median": middle, "low": low, "high": high, "least": min(values)}
 
 
 def largest_error(got, want):
@@ -111,7 +116,7 @@ def reference(row, arrays):
     return row.step(exact[0]) if row.step else row.work(bench_libraries.Numpy(None), *exact)
 
 
-def run_row(row, label, libraries, seconds):
+def run_row(row, label, libraries, quick):
     arrays = bench_rows.make_inputs(row, row.sizes[label])
     want, runs = reference(row, arrays), {}
     result = {"row": row.name, "size": label, "errors": {}, "failed": {}}
@@ -128,7 +133,8 @@ def run_row(row, label, libraries, seconds):
             result["failed"][library.name] = (str(problem) or repr(problem)).splitlines()[0]
     wrong = [name for name, error in result["errors"].items() if not error <= row.bound]
     result["wrong"] = wrong
-    times = measure({name: run for name, run in runs.items() if name not in wrong}, seconds)
+    right = {name: run for name, run in runs.items() if name not in wrong}
+    times = measure(right, 0.5, 3) if quick else measure(right, 4, 5)
     ours = times.get("tensorplay")
     result["times_ns"] = {name: spread(values) for name, values in times.items()}
     # Round by round, so that a neighbour's load hits both sides of a quotient.
@@ -172,7 +178,9 @@ def cell(result, name):
 def print_line(result, names):
     ours = result["times_ns"].get("tensorplay")
     mine = f"{time_text(ours['median'])} {percent(ours)}" if ours else cell(result, "tensorplay")
-    cells = [f"{result['row']}, {result['size']}".ljust(45), mine.rjust(15)] + [cell(result, name).rjust(16) for name in names]
+    cells = [f"{result['row']}, {result['size']}".ljust(45), mine.rjust(15)] + [
+        cell(result, name).rjust(16) for name in names
+    ]
     print(" | ".join(cells), flush=True)
 
 
@@ -201,8 +209,11 @@ def print_verdict(results):
     print(f"\n{len(losses)} of {compared} comparisons lost" + (", the worst first:" if losses else ""))
     for factor, r, name in sorted(losses, key=lambda loss: loss[0]):
         low, high = (r["factors"][name][end] for end in ("low", "high"))
-        mine, theirs = (time_text(r["times_ns"][who]["median"]) for who in ("tensorplay", name))
-        print(f"  **{factor:.2f}** ({low:.2f} to {high:.2f})  {r['row']}, {r['size']}: {mine}, {name} {theirs}")
+        mine, theirs = (r["times_ns"][who] for who in ("tensorplay", name))
+        print(
+            f"  **{factor:.2f}** ({low:.2f} to {high:.2f})  {r['row']}, {r['size']}: {time_text(mine['median'])}, {name} "
+            f"{time_text(theirs['median'])}; best times {theirs['least'] / mine['least']:.2f}"
+        )
     for r in results:
         for name in r["wrong"]:
             print(f"differs: {r['row']}, {r['size']}: {name} by {r['errors'][name]:.2g} of the largest magnitude")
@@ -234,7 +245,10 @@ def draw(results, path):
             points = [(r["size"], r["times_ns"][name]) for r in sizes if name in r["times_ns"]]
             if points:
                 middle = [t["median"] / 1e3 for _, t in points]
-                bars = [[(t["median"] - t["low"]) / 1e3 for _, t in points], [(t["high"] - t["median"]) / 1e3 for _, t in points]]
+                bars = [
+                    [(t["median"] - t["low"]) / 1e3 for _, t in points],
+                    [(t["high"] - t["median"]) / 1e3 for _, t in points],
+                ]
                 style = {"linewidth": 2.5, "color": "black"} if name == "tensorplay" else {"color": f"C{colour}"}
                 place.errorbar([size for size, _ in points], middle, bars, marker="o", label=name, **style)
         place.set(title=title, yscale="log", ylabel="us")
@@ -260,21 +274,33 @@ def main():
     versions = {library.name: library.version() for library in libraries}
     names = [library.name for library in libraries[1:]]
     load = os.getloadavg()[0]
-    print(f"{processor()}, {options.threads} threads, load {load:.1f} at the start; f32; {versions['tensorplay']}")
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    print(f"{processor()}, {options.threads} thread(s), load {load:.1f} at the start; f32; {versions['tensorplay']}")
     print(", ".join(f"{name} {version}" for name, version in versions.items() if name != "tensorplay"))
     for name, reason in missing.items():
         print(f"missing: {name}: {reason}")
-    print("Times are medians, factors medians of (theirs / ours) in the same round: above 1 we are faster.\n")
+    print("Times are medians, factors medians of (theirs / ours) in the same round: above 1 we are faster.")
+    if options.cpu_time:
+        print("Counted is the processor's time, of all threads together.")
+    elif load > len(os.sched_getaffinity(0)) / 2:
+        print("The machine is busy, and times include what others run: see --cpu-time.")
+    print()
     header = ["row".ljust(45), "ours".rjust(15)] + [name.rjust(16) for name in names]
     print(" | ".join(header), flush=True)
     results = []
     for row in rows:
         for label in row.quick if options.quick else row.sizes:
-            results.append(run_row(row, label, libraries, 0.5 if options.quick else 4))
+            results.append(run_row(row, label, libraries, options.quick))
             print_line(results[-1], names)
     print_experiments(results)
     print_verdict(results)
-    facts = {"processor": processor(), "threads": options.threads, "load": load, "versions": versions, "missing": missing}
+    facts = {
+        "processor": processor(),
+        "threads": options.threads,
+        "load": load,
+        "versions": versions,
+        "missing": missing,
+    }
     (options.out / "results.json").write_text(json.dumps(facts | {"results": results}, indent=1))
     drawn = draw(results, options.out / "results.svg")
     print(f"\n{options.out}/results.json" + (f", {options.out}/results.svg" if drawn else ""))

@@ -60,9 +60,7 @@ HEADS = 8
 
 def attention_layer(m, x, wq, wk, wv, wo, bq, bk, bv, bo):
     """As PyTorch users write it."""
-    q, k, v = (
-        m.contiguous(split_heads(m, m.linear(x, w, b), HEADS)) for w, b in ((wq, bq), (wk, bk), (wv, bv))
-    )
+    q, k, v = (m.contiguous(split_heads(m, m.linear(x, w, b), HEADS)) for w, b in ((wq, bq), (wk, bk), (wv, bv)))
     scores = (q @ m.swap(k, -2, -1)) * (q.shape[-1] ** -0.5)
     return m.linear(merge_heads(m, m.softmax(scores) @ v), wo, bo)
 
