@@ -245,6 +245,11 @@ class TorchCompile(Torch):
 
     name = "torch.compile"
 
+    def __init__(self, options):
+        super().__init__(options)
+        # Fails here, and not in a row, where there is no C++ compiler.
+        self.m.compile(lambda x: x + x)(self.m.zeros(64))
+
     def prepare(self, row, arrays):
         if not row.fused:
             raise Lacking(row.name)

@@ -55,6 +55,10 @@ LONG_NS = 20_000_000  # calls longer than this need no call before them to warm 
 MOST_ROUNDS = 101
 
 
+def first_line(problem):
+    return (str(problem) or repr(problem)).splitlines()[0]
+
+
 def set_up(options):
     """The libraries that load, ours first, and of the others the reasons."""
     kinds = [bench_libraries.Numpy, bench_libraries.Numexpr, bench_libraries.Jax, bench_libraries.Mlx]
@@ -65,8 +69,8 @@ def set_up(options):
         try:
             libraries.append(kind(options))
         except Exception as problem:
-            note = options.build / "peers" / f"{kind.name}.missing"
-            missing[kind.name] = note.read_text().strip() if note.exists() else str(problem)
+            note = options.build / "peers" / f"{kind.package}.missing"
+            missing[kind.name] = note.read_text().strip() if note.exists() else first_line(problem)
     return libraries, missing
 
 
@@ -130,7 +134,7 @@ def run_row(row, label, libraries, quick):
         except bench_libraries.Lacking:
             pass
         except Exception as problem:
-            result["failed"][library.name] = (str(problem) or repr(problem)).splitlines()[0]
+            result["failed"][library.name] = first_line(problem)
     wrong = [name for name, error in result["errors"].items() if not error <= row.bound]
     result["wrong"] = wrong
     right = {name: run for name, run in runs.items() if name not in wrong}
@@ -269,7 +273,8 @@ def main():
     options = OPTIONS
     rows = [row for row in bench_rows.ROWS if fnmatch.fnmatch(row.name, options.rows)]
     if not rows:
-        sys.exit(f"no row is called {options.rows}: there are " + "; ".join(row.name for row in bench_rows.ROWS))
+        print(f"no row is called {options.rows}: there are " + "; ".join(row.name for row in bench_rows.ROWS))
+        sys.exit(2)
     libraries, missing = set_up(options)
     versions = {library.name: library.version() for library in libraries}
     names = [library.name for library in libraries[1:]]
