@@ -3,21 +3,13 @@
  * In: nodes with view chains already composed by the builders. Out: leaves, compute nodes
  * with views as edge labels, and stand-ins for views. Evaluated nodes become leaves. Dead
  * code stays behind. Always: node numbers ascend with the asked ids. */
-#include "pass.h"
+#include "clone.h"
 
 #include "../graph/view_replay.h"
 
 #include <string.h>
 
-typedef struct cloner {
-    tp_work *work;
-    uint8_t *mark;
-    int *number; /* working node by asked id, -1: none */
-    int64_t ids;
-    tp_status status; /* of what is not a matter of memory */
-} cloner;
-
-static tp_wnode *new_node(cloner *c, tp_tensor *asked, int op)
+tp_wnode *tp_clone_node(tp_cloner *c, tp_tensor *asked, int op)
 {
     tp_wnode *node = &c->work->node[c->work->node_count++];
     memset(node, 0, offsetof(tp_wnode, domain));
@@ -30,7 +22,7 @@ static tp_wnode *new_node(cloner *c, tp_tensor *asked, int op)
     return node;
 }
 
-static bool new_edges(cloner *c, tp_wnode *node, int count)
+bool tp_clone_edges(tp_cloner *c, tp_wnode *node, int count)
 {
     node->in_count = count;
     node->in = count ? tp_arena_alloc(&c->work->arena, (size_t)count * sizeof *node->in) : NULL;
@@ -39,7 +31,7 @@ static bool new_edges(cloner *c, tp_wnode *node, int count)
 }
 
 /* How the readers of an asked tensor reach its bytes. */
-static int source_of(const cloner *c, const tp_tensor *x, const tp_view **view)
+int tp_clone_source(const tp_cloner *c, const tp_tensor *x, const tp_view **view)
 {
     int number = c->number[x->id];
     const tp_wnode *node = &c->work->node[number];
@@ -48,20 +40,20 @@ static int source_of(const cloner *c, const tp_tensor *x, const tp_view **view)
     return number;
 }
 
-static bool clone_leaf(cloner *c, tp_tensor *x)
+static bool clone_leaf(tp_cloner *c, tp_tensor *x)
 {
-    tp_wnode *node = new_node(c, x, TP_OP_DATA);
+    tp_wnode *node = tp_clone_node(c, x, TP_OP_DATA);
     tp_view_copy(&node->store, &x->result);
     return true;
 }
 
 /* A dense copy of what an asked tensor's readers see; gives its number, -1 without memory. */
-static int copy_of(cloner *c, tp_tensor *x, int source, const tp_view *view, tp_dtype dtype)
+int tp_clone_copy(tp_cloner *c, tp_tensor *x, int source, const tp_view *view, tp_dtype dtype)
 {
-    tp_wnode *node = new_node(c, x, TP_OP_CONTIGUOUS);
+    tp_wnode *node = tp_clone_node(c, x, TP_OP_CONTIGUOUS);
     node->dtype = node->calc = (uint8_t)dtype;
     node->store = tp_view_row_major(view->ndim, view->shape);
-    if (!new_edges(c, node, 1)) return -1;
+    if (!tp_clone_edges(c, node, 1)) return -1;
     tp_view_copy(&node->in[0].view, view);
     node->in[0].dtype = (uint8_t)dtype;
     tp_work_link(c->work, &node->in[0], source);
@@ -72,10 +64,10 @@ static int copy_of(cloner *c, tp_tensor *x, int source, const tp_view *view, tp_
  * view in between, whose bytes are there while the base's may have to be computed anew, the
  * step is taken again on the layout found there; a reshape may then need a copy, absolute
  * addresses need the base. */
-static int root_of_view(cloner *c, tp_tensor *x, tp_view *view)
+static int root_of_view(tp_cloner *c, tp_tensor *x, tp_view *view)
 {
     const tp_view *below;
-    int number = source_of(c, x->in[0], &below);
+    int number = tp_clone_source(c, x->in[0], &below);
     const tp_wnode *source = &c->work->node[number];
     int root = source->alias ? source->in[0].node : number;
     if (c->work->node[root].asked == x->base) {
@@ -85,38 +77,38 @@ static int root_of_view(cloner *c, tp_tensor *x, tp_view *view)
     if (tp_view_replay(x, below, view)) return root;
     if (x->op == TP_OP_RESHAPE) {
         *view = tp_view_row_major(x->view.ndim, x->view.shape);
-        return copy_of(c, x, number, below, (tp_dtype)x->dtype);
+        return tp_clone_copy(c, x, number, below, (tp_dtype)x->dtype);
     }
     tp_view_copy(view, &x->view);
     return c->number[x->base->id];
 }
 
-static bool clone_view(cloner *c, tp_tensor *x)
+static bool clone_view(tp_cloner *c, tp_tensor *x)
 {
     tp_view view;
     int root = root_of_view(c, x, &view);
     if (root < 0) return false;
-    tp_wnode *node = new_node(c, x, x->op);
+    tp_wnode *node = tp_clone_node(c, x, x->op);
     node->alias = true;
     node->store = tp_view_row_major(x->view.ndim, x->view.shape);
-    if (!new_edges(c, node, 1)) return false;
+    if (!tp_clone_edges(c, node, 1)) return false;
     node->in[0].dtype = x->dtype;
     tp_view_copy(&node->in[0].view, &view);
     tp_work_link(c->work, &node->in[0], root);
     return true;
 }
 
-static void count_copy(cloner *c, tp_wnode *node)
+void tp_clone_count_copy(tp_cloner *c, tp_wnode *node)
 {
     node->as_built = true;
     c->work->asked_copies++;
     c->work->asked_copied_bytes += tp_work_stored_bytes(node);
 }
 
-static void clone_edge(cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *in)
+void tp_clone_edge(tp_cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *in)
 {
     const tp_view *view;
-    int source = source_of(c, in, &view);
+    int source = tp_clone_source(c, in, &view);
     edge->dtype = in->dtype;
     if (tp_op_is_elementwise((tp_op)x->op))
         tp_view_expand(view, x->view.ndim, x->view.shape, &edge->view);
@@ -125,122 +117,20 @@ static void clone_edge(cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *
     tp_work_link(c->work, edge, source);
 }
 
-static bool clone_compute(cloner *c, tp_tensor *x)
+static bool clone_compute(tp_cloner *c, tp_tensor *x)
 {
-    tp_wnode *node = new_node(c, x, x->op);
+    tp_wnode *node = tp_clone_node(c, x, x->op);
     tp_view_copy(&node->store, &x->view);
-    if (!new_edges(c, node, x->in_count)) return false;
-    for (int i = 0; i < x->in_count; i++) clone_edge(c, x, &node->in[i], x->in[i]);
+    if (!tp_clone_edges(c, node, x->in_count)) return false;
+    for (int i = 0; i < x->in_count; i++) tp_clone_edge(c, x, &node->in[i], x->in[i]);
     if (tp_op_info_of((tp_op)x->op)->kind == TP_KIND_REDUCE) { /* attributes: keepdims, axes */
         for (int i = 1; i < x->attr_count; i++) node->axes |= 1U << x->attr[i];
     }
-    if (x->op == TP_OP_CONTIGUOUS) count_copy(c, node);
+    if (x->op == TP_OP_CONTIGUOUS) tp_clone_count_copy(c, node);
     return true;
 }
 
-/* ---- Buffers that are filled in parts ------------------------------------------------------ */
-
-/* A node that stores into `part` of a buffer of x's size: one that reads values (op CONTIGUOUS),
- * makes them (FULL) or adds them. target: the node that has filled it so far, -1: none has. */
-static tp_wnode *new_part(cloner *c, tp_tensor *x, int op, const tp_view *part, int values,
-                          int target)
-{
-    tp_wnode *node = new_node(c, x, op);
-    node->dtype = node->calc = x->dtype;
-    node->elements = tp_view_numel(&x->view);
-    node->whole = x;
-    tp_view_copy(&node->store, part);
-    node->into = target >= 0;
-    if (!new_edges(c, node, values + node->into)) return NULL;
-    if (op == TP_OP_CONTIGUOUS) node->reason = TP_REASON_PART;
-    if (!node->into) return node;
-    tp_edge *edge = &node->in[values];
-    edge->dtype = x->dtype;
-    edge->view = tp_view_row_major(x->view.ndim, x->view.shape);
-    tp_work_link(c->work, edge, target);
-    c->work->node[target].writer = (int)(node - c->work->node);
-    return node;
-}
-
-/* A part that an operand's values are brought to; gives its number, -1 without memory. */
-static int bring(cloner *c, tp_tensor *x, const tp_view *part, tp_tensor *value, int target)
-{
-    tp_wnode *node = new_part(c, x, TP_OP_CONTIGUOUS, part, 1, target);
-    if (!node) return -1;
-    clone_edge(c, x, &node->in[0], value);
-    count_copy(c, node);
-    return (int)(node - c->work->node);
-}
-
-static bool clone_concat(cloner *c, tp_tensor *x)
-{
-    int axis = (int)x->attr[0], target = -1;
-    int64_t start = 0;
-    for (int i = 0; i < x->in_count; i++) {
-        int64_t size = x->in[i]->view.shape[axis];
-        tp_view part;
-        tp_view_slice(&x->view, axis, start, start + size, 1, &part);
-        target = bring(c, x, &part, x->in[i], target);
-        if (target < 0) return false;
-        start += size;
-    }
-    return true;
-}
-
-/* The margin dim by dim, within what the dims before have left of it; then the middle. */
-static bool clone_pad(cloner *c, tp_tensor *x)
-{
-    int target = -1;
-    tp_view rest, part, next;
-    tp_view_copy(&rest, &x->view);
-    for (int d = 0; d < x->view.ndim; d++) {
-        int64_t before = x->attr[2 * d], after = x->attr[2 * d + 1], size = rest.shape[d];
-        for (int side = 0; side < 2; side++) {
-            if ((side ? after : before) == 0) continue;
-            tp_view_slice(&rest, d, side ? size - after : 0, side ? size : before, 1, &part);
-            tp_wnode *node = new_part(c, x, TP_OP_FULL, &part, 0, target);
-            if (!node) return false;
-            target = (int)(node - c->work->node);
-        }
-        tp_view_slice(&rest, d, before, size - after, 1, &next);
-        tp_view_copy(&rest, &next);
-    }
-    return bring(c, x, &rest, x->in[0], target) >= 0;
-}
-
-/* A copy of x's first operand to write into. */
-static int target_of(cloner *c, tp_tensor *x)
-{
-    const tp_view *view;
-    int source = source_of(c, x->in[0], &view);
-    int copy = copy_of(c, x, source, view, (tp_dtype)x->dtype);
-    if (copy >= 0) count_copy(c, &c->work->node[copy]);
-    return copy;
-}
-
-static bool clone_update(cloner *c, tp_tensor *x)
-{
-    tp_view part = {.ndim = x->attr_count / 2};
-    for (int d = 0; d < part.ndim; d++) {
-        part.shape[d] = x->attr[d];
-        part.stride[d] = x->attr[part.ndim + d];
-    }
-    part.offset = x->attr[2 * part.ndim];
-    int target = tp_view_numel(&part) == tp_view_numel(&x->view) ? -1 : target_of(c, x);
-    bool whole = target < 0 && tp_view_numel(&part) == tp_view_numel(&x->view);
-    return (target >= 0 || whole) && bring(c, x, &part, x->in[1], target) >= 0;
-}
-
-static bool clone_scatter(cloner *c, tp_tensor *x)
-{
-    int target = target_of(c, x);
-    tp_wnode *node = target < 0 ? NULL : new_part(c, x, x->op, &x->view, 2, target);
-    if (!node) return false;
-    for (int i = 0; i < 2; i++) clone_edge(c, x, &node->in[i], x->in[i + 1]);
-    return true;
-}
-
-static bool clone_node(cloner *c, tp_tensor *x)
+static bool clone_node(tp_cloner *c, tp_tensor *x)
 {
     if (x->state == TP_GONE) {
         c->status = tp_graph_fail(x->graph, TP_E_STALE, "eval", -1,
@@ -252,13 +142,13 @@ static bool clone_node(cloner *c, tp_tensor *x)
     if (tp_tensor_is_view(x)) return clone_view(c, x);
     switch (x->op) {
     case TP_OP_CONCAT:
-        return clone_concat(c, x);
+        return tp_clone_concat(c, x);
     case TP_OP_PAD:
-        return clone_pad(c, x);
+        return tp_clone_pad(c, x);
     case TP_OP_UPDATE:
-        return clone_update(c, x);
+        return tp_clone_update(c, x);
     case TP_OP_SCATTER_ADD:
-        return clone_scatter(c, x);
+        return tp_clone_scatter(c, x);
     default:
         return clone_compute(c, x);
     }
@@ -281,10 +171,10 @@ static size_t most_nodes(const tp_tensor *x)
 }
 
 /* A view as an output: a copy delivers it densely, unless the caller takes any layout. */
-static bool deliver_view(cloner *c, tp_tensor *x, tp_delivery *delivery)
+static bool deliver_view(tp_cloner *c, tp_tensor *x, tp_delivery *delivery)
 {
     const tp_view *view;
-    int source = source_of(c, x, &view);
+    int source = tp_clone_source(c, x, &view);
     int root = c->work->node[source].in[0].node;
     if (c->work->options.keep_layout) {
         c->work->node[root].output = true;
@@ -292,17 +182,18 @@ static bool deliver_view(cloner *c, tp_tensor *x, tp_delivery *delivery)
         tp_view_copy(&delivery->view, view);
         return true;
     }
-    int copy = copy_of(c, x, source, view, (tp_dtype)x->dtype);
+    int copy = tp_clone_copy(c, x, source, view, (tp_dtype)x->dtype);
     if (copy < 0) return false;
     tp_wnode *node = &c->work->node[copy];
-    if (!tp_view_is_contiguous(view) || c->work->node[root].op == TP_OP_DATA) count_copy(c, node);
+    if (!tp_view_is_contiguous(view) || c->work->node[root].op == TP_OP_DATA)
+        tp_clone_count_copy(c, node);
     node->output = true;
     delivery->buffer = copy;
     tp_view_copy(&delivery->view, &node->store);
     return true;
 }
 
-static bool deliver(cloner *c, int count, tp_tensor *const *outputs)
+static bool deliver(tp_cloner *c, int count, tp_tensor *const *outputs)
 {
     tp_work *work = c->work;
     for (int i = 0; i < count; i++) {
@@ -317,7 +208,7 @@ static bool deliver(cloner *c, int count, tp_tensor *const *outputs)
         node->output = true;
         delivery->buffer = number;
         const tp_view *view;
-        source_of(c, outputs[i], &view);
+        tp_clone_source(c, outputs[i], &view);
         tp_view_copy(&delivery->view, view);
     }
     return true;
@@ -325,13 +216,13 @@ static bool deliver(cloner *c, int count, tp_tensor *const *outputs)
 
 /* The first marked id from `id` on, c->ids for none. A small result of a large graph must not cost
  * a look at every node. */
-static int64_t next_marked(const cloner *c, int64_t id)
+static int64_t next_marked(const tp_cloner *c, int64_t id)
 {
     const uint8_t *found = memchr(c->mark + id, 1, (size_t)(c->ids - id));
     return found ? found - c->mark : c->ids;
 }
 
-static bool clone(cloner *c, int count, tp_tensor *const *outputs)
+static bool clone(tp_cloner *c, int count, tp_tensor *const *outputs)
 {
     tp_graph *graph = c->work->graph;
     for (int64_t id = next_marked(c, 0); id < c->ids; id = next_marked(c, id + 1)) {
@@ -350,7 +241,7 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     work->backend = graph->backend;
     if (options) work->options = *options;
     tp_arena_init(&work->arena, graph->context);
-    cloner c = {.work = work};
+    tp_cloner c = {.work = work};
     for (int i = 0; i < count; i++) {
         if (outputs[i]->id >= c.ids) c.ids = outputs[i]->id + 1;
     }

@@ -27,8 +27,8 @@ typedef struct tp_gemm_kernel {
     int rows, cols;
     void (*run)(int64_t k, const void *a, const void *b, void *c, int64_t ldc, bool add);
     /* c[r][j] (+)= sum over k of a[r][k] * b[k][j], j < n. */
-    void (*wide)(int rows, int64_t n, int64_t k, const void *a, int64_t lda, const void *b, int64_t ldb,
-                 void *c, int64_t ldc, bool add);
+    void (*wide)(int rows, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
+                 int64_t ldb, void *c, int64_t ldc, bool add);
     /* c[r][j] = sum over k of a[r][k] * b[j][k], j < n. */
     void (*dots)(int rows, int64_t n, int64_t k, const void *a, int64_t lda, const void *b,
                  int64_t ldb, void *c, int64_t ldc);
