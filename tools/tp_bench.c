@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 static const char usage[] =
-    "usage: tp-bench [--quick] [--rows PATTERN] [--threads N] [--json FILE] [--list] [--help]\n"
+    "usage: tp-bench [--quick] [--rows PATTERN] [--threads N] [--json FILE] [--spin SECONDS]\n"
+    "                [--list] [--help]\n"
     "\n"
     "Measures our library against the machine's limits and against plain programs, in one\n"
     "process and in turn, and prints a row for each: what against what, the ratio of the two\n"
@@ -19,6 +20,7 @@ static const char usage[] =
     "  --threads N     threads of ours and of the other, 1 if not given; rows about threads\n"
     "                  use all cores whatever is said here\n"
     "  --json FILE     writes the same as JSON\n"
+    "  --spin SECONDS  measures nothing: runs our side of each row so long, for a profiler\n"
     "  --list          names the rows and their goals, measures nothing\n"
     "TP_BLAS=none and TP_ISA=avx2 in the environment measure what machines without get.\n"
     "Exit codes: 0 measured (whatever the ratios), 2 a wrong call, 3 something is missing.\n";
@@ -31,6 +33,7 @@ typedef struct options {
     bool quick, list;
     const char *pattern, *json;
     int threads;
+    double spin;
 } options;
 
 enum { MOST_ROWS = 512 };
@@ -60,13 +63,33 @@ static int complain(const char *what, const char *which)
     return 2;
 }
 
+/* The number after --threads or --spin. */
+static bool parse_number(const char *option, const char *text, options *o)
+{
+    char *end;
+    double value = strtod(text, &end);
+    bool threads = strcmp(option, "--threads") == 0;
+    bool fits = *text && !*end && value > 0 && value <= 1024;
+    if (!fits || (threads && value != (int)value)) {
+        complain(threads ? "--threads takes a number from 1 to 1024, not "
+                         : "--spin takes seconds, not ",
+                 text);
+        return false;
+    }
+    if (threads)
+        o->threads = (int)value;
+    else
+        o->spin = value;
+    return true;
+}
+
 /* 0: go on; else the exit code, or -1 after --help. */
 static int parse(int argc, char **argv, options *o)
 {
     for (int i = 1; i < argc; i++) {
         const char *arg = argv[i];
         bool takes = strcmp(arg, "--rows") == 0 || strcmp(arg, "--threads") == 0 ||
-                     strcmp(arg, "--json") == 0;
+                     strcmp(arg, "--json") == 0 || strcmp(arg, "--spin") == 0;
         if (takes && i + 1 == argc) return complain(arg, " needs a value");
         if (strcmp(arg, "--help") == 0) {
             fputs(usage, stdout);
@@ -79,13 +102,9 @@ static int parse(int argc, char **argv, options *o)
             o->pattern = argv[++i];
         else if (strcmp(arg, "--json") == 0)
             o->json = argv[++i];
-        else if (takes) {
-            char *end;
-            long threads = strtol(argv[++i], &end, 10);
-            if (*end || threads < 1 || threads > 1024)
-                return complain("--threads takes a number from 1 to 1024, not ", argv[i]);
-            o->threads = (int)threads;
-        } else
+        else if (takes && !parse_number(arg, argv[++i], o))
+            return 2;
+        else if (!takes)
             return complain("unknown option ", arg);
     }
     return 0;
@@ -211,15 +230,17 @@ int main(int argc, char **argv)
     bench b = {.threads = o.threads,
                .cores = machine.cores,
                .seconds = o.quick ? 0.4 : 3,
-               .quick = o.quick,
+               .spin = o.spin,
                .plain = bench_plain_get(),
                .blas = bench_blas_get()};
     bench_result unused = {0};
     bench_limit limits[BENCH_LIMITS] = {{0}};
     b.result = &unused;
-    find_limits(&b, limits);
-    b.threads = o.threads;
-    bench_print_limits(limits);
+    if (o.spin <= 0) {
+        find_limits(&b, limits);
+        b.threads = o.threads;
+        bench_print_limits(limits);
+    }
     code = measure_rows(&b, count, rows, results);
     machine.load[1] = load_now();
     if (json) {

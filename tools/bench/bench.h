@@ -60,7 +60,7 @@ struct bench {
     int threads; /* of the current row */
     int cores;
     double seconds; /* a row stops here, however wide its spread */
-    bool quick;
+    double spin;    /* > 0: only ours runs, so many seconds, for a profiler */
     const bench_plain *plain;
     const bench_blas *blas; /* NULL: none to be had */
     bench_result *result;   /* of the current row */

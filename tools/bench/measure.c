@@ -1,6 +1,11 @@
 /* How a row is measured. Ours and the other alternate, and who goes first alternates too; each
- * sample follows a call that is not timed, so caches hold what they can. The figure is the median
- * of the ratios of neighbours: what slows the machine for longer than a sample hits both. */
+ * sample follows a call that is not timed, so caches hold what they can.
+ *
+ * With one thread the figure is the median of the ratios of neighbours, by the thread's own clock:
+ * what slows the machine for longer than a sample hits both. With several, a thread that other
+ * programs keep from its core holds up all of them, and most samples may be spoilt; so the figure
+ * is the ratio of the 10 % quantiles of the times, and its spread that of four interleaved quarters
+ * of the samples. */
 #include "bench.h"
 
 #include <math.h>
@@ -20,7 +25,8 @@
 #define MOST_ROUNDS 601
 #define FEWEST_ROUNDS 7
 #define QUARTERS 4
-/* The median counts as settled when its standard error falls below this share of it. */
+/* The median counts as settled when its standard error falls below this share of it; the ratio of
+ * fast samples when its spread does below three times this. */
 #define SETTLED 0.01
 
 static double read_clock(clockid_t clock)
@@ -50,7 +56,7 @@ static int64_t repeats_of(const bench *b, bench_call call)
 {
     call.run(call.arg);
     double least = sample(b, call, 1);
-    for (int i = 0; i < 3 && least < WARM_SECONDS; i++) {
+    for (int i = 0; i < 3 && (least < WARM_SECONDS || b->threads > 1); i++) {
         double again = sample(b, call, 1);
         least = again < least ? again : least;
     }
@@ -127,11 +133,21 @@ static void keep(bench_result *result, double *values, int n)
     result->rounds = n;
 }
 
+/* Whether the row was run for a profiler. */
+static bool spun(bench *b, bench_call ours)
+{
+    double start = now();
+    if (b->spin <= 0) return false;
+    while (now() - start < b->spin) ours.run(ours.arg);
+    bench_end(b, BENCH_NOT_HERE, "run for a profiler");
+    return true;
+}
+
 void bench_compare(bench *b, bench_call ours, bench_call other)
 {
     double ratio[MOST_ROUNDS], time[2][MOST_ROUNDS], start = now();
     bench_call call[2] = {ours, other};
-    if (!ours.run || !other.run) return;
+    if (!ours.run || !other.run || spun(b, ours)) return;
     int64_t repeats[2] = {repeats_of(b, ours), repeats_of(b, other)};
     int n = 0;
     bool wall = b->threads > 1;
@@ -154,7 +170,7 @@ void bench_compare(bench *b, bench_call ours, bench_call other)
 void bench_time(bench *b, bench_call ours, double parts)
 {
     double time[MOST_ROUNDS], start = now();
-    if (!ours.run) return;
+    if (!ours.run || spun(b, ours)) return;
     int64_t repeats = repeats_of(b, ours);
     int n = 0;
     while (n < MOST_ROUNDS && (n < 3 || now() - start < b->seconds) && !settled(time, n))
