@@ -191,7 +191,8 @@ static int size_class(size_t size_bytes, size_t *block_bytes)
     size_t quarter = power / 4;
     size_t quarters = size_bytes <= power ? 0 : (size_bytes - power + quarter - 1) / quarter;
     *block_bytes = power + quarters * quarter;
-    return class + (int)quarters;
+    /* The class is that of the block: it comes back by its own size. */
+    return *block_bytes >= LARGE_BYTES ? CLASSES - 1 : class + (int)quarters;
 }
 
 /* Takes a block of block_bytes from its class; large blocks may be an eighth larger. */

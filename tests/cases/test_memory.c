@@ -273,6 +273,25 @@ Test(memory, f153_f155_the_pool_reuses_and_never_keeps_too_much)
     tp_context_release(c);
 }
 
+/* A size whose block is rounded up to the next kind of class is found again too. */
+Test(memory, the_pool_finds_a_block_of_any_size_again)
+{
+    static const size_t around[] = {64, 4096, 1 << 20, 32 << 20, 56 << 20, 64 << 20, 80 << 20};
+    tp_context *c = tp_context_create(NULL);
+    for (size_t i = 0; i < sizeof around / sizeof *around; i++) {
+        for (int d = -36; d <= 36; d += 36) {
+            size_t n = around[i] + (size_t)d;
+            tp_storage_release(tp_storage_create(c, n));
+            size_t kept = tp_context_memory(c).pooled_bytes;
+            tp_storage_release(tp_storage_create(c, n));
+            cr_expect_eq(tp_context_memory(c).pooled_bytes, kept, "%zu bytes: %zu kept, then %zu",
+                         n, kept, tp_context_memory(c).pooled_bytes);
+            tp_context_trim(c);
+        }
+    }
+    tp_context_release(c);
+}
+
 /* Fault 159: a forked child computes too, before and after the parent used threads. */
 Test(memory, f159_forks_do_not_hang, .timeout = 60)
 {
