@@ -31,6 +31,12 @@ struct bench_row {
     unsigned flags;
 };
 
+/* An entry of a table, the sizes last. */
+#define BENCH_ENTRY(name, ours, against, goal, measure, with, flags, ...)                          \
+    {                                                                                              \
+        name, ours, against, goal, measure, {__VA_ARGS__}, with, flags                             \
+    }
+
 /* Tables of rows, each ended by a row without a name. */
 extern const bench_row bench_rows_fused[], bench_rows_math[], bench_rows_gemm[], bench_rows_move[],
     bench_rows_reduce[], bench_rows_threads[], bench_rows_graph[], bench_rows_attention[];
@@ -66,6 +72,7 @@ struct bench {
     bench_result *result;   /* of the current row */
     /* What the row has made. */
     tp_context *context[BENCH_CONTEXTS];
+    size_t live_bytes, peak_bytes; /* of the context without a pool */
     tp_graph *graph[BENCH_PLANS];
     tp_plan *plan[BENCH_PLANS];
     int graphs, plans;

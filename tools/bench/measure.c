@@ -247,16 +247,24 @@ float *bench_floats(bench *b, int slot, int64_t n, float low, float high)
     return data;
 }
 
-/* Memory as a program without a pool gets it. */
+/* Memory as a program without a pool gets it, counted. */
 static void *plain_alloc(void *user, size_t size_bytes)
 {
-    (void)user;
-    return aligned_alloc(64, (size_bytes + 63) / 64 * 64);
+    bench *b = user;
+    void *memory = aligned_alloc(64, (size_bytes + 63) / 64 * 64);
+    if (!memory) return NULL;
+    size_t live = __atomic_add_fetch(&b->live_bytes, size_bytes, __ATOMIC_RELAXED),
+           peak = __atomic_load_n(&b->peak_bytes, __ATOMIC_RELAXED);
+    while (live > peak && !__atomic_compare_exchange_n(&b->peak_bytes, &peak, live, false,
+                                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return memory;
 }
 
 static void plain_release(void *user, void *memory, size_t size_bytes)
 {
-    (void)user, (void)size_bytes;
+    bench *b = user;
+    __atomic_sub_fetch(&b->live_bytes, size_bytes, __ATOMIC_RELAXED);
     free(memory);
 }
 
@@ -265,7 +273,7 @@ static tp_graph *graph_in(bench *b, int which)
     if (!b->context[which]) {
         tp_context_options options = {.threads = which == BENCH_SERIAL ? 1 : b->threads};
         if (which == BENCH_NO_POOL) {
-            options.allocator = (tp_allocator){plain_alloc, plain_release, NULL};
+            options.allocator = (tp_allocator){plain_alloc, plain_release, b};
             options.pool_limit_bytes = 1;
         }
         b->context[which] = tp_context_create(&options);

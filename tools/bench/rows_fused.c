@@ -209,68 +209,52 @@ static void against_bytes(bench *b, const bench_row *row)
 #define M10 10000000
 #define M20 20000000
 #define GCC(text, name, n, size, goal)                                                             \
-    {                                                                                              \
-        "fused/gcc/" text "/" size, "fused", "gcc loop", goal, against_loop, {n}, &chain_##name, 0 \
-    }
+    BENCH_ENTRY("fused/gcc/" text "/" size, "fused", "gcc loop", goal, against_loop,               \
+                &chain_##name, 0, n)
 #define LIMIT(text, name, against)                                                                 \
-    {                                                                                              \
-        "fused/limit/" text "/80MB", "fused", against, 0.85, against_loop, {M20}, &chain_##name, 0 \
-    }
+    BENCH_ENTRY("fused/limit/" text "/80MB", "fused", against, 0.85, against_loop, &chain_##name,  \
+                0, M20)
 #define UNFUSED(text, name, goal)                                                                  \
-    {                                                                                              \
-        "fused/unfused/" text "/10M", "fused", "unfused", goal, against_unfused, {M10},            \
-            &chain_##name, 0                                                                       \
-    }
+    BENCH_ENTRY("fused/unfused/" text "/10M", "fused", "unfused", goal, against_unfused,           \
+                &chain_##name, 0, M10)
+#define BYTES(text, dtype)                                                                         \
+    BENCH_ENTRY("fused/bytes/" text "/10M", "fused", "f32 loop, as many bytes", 0.75,              \
+                against_bytes, NULL, 0, M10, dtype)
+#define WIDENED(text, name)                                                                        \
+    BENCH_ENTRY("fused/bytes/" text "/10M", "fused", "gcc loop, as many bytes", 0.75,              \
+                against_loop, &chain_##name, 0, M10)
 
-const bench_row bench_rows_fused[] = {GCC("a*b+c", mul_add, K100, "100K", 0.70),
-                                      GCC("sigmoid(a)*b+exp(c)", sigmoid_exp, K100, "100K", 0.70),
-                                      GCC("20-cheap-ops", twenty, K100, "100K", 0.70),
-                                      GCC("gelu(a+bias)", gelu_bias, K100, "100K", 0.70),
-                                      GCC("gelu_tanh-op(a+bias)", gelu_op, K100, "100K", 0.70),
-                                      GCC("relu(a*row+row)", relu_rows, K100, "100K", 0.70),
-                                      GCC("i32*0.5+f32", mixed, K100, "100K", 0.70),
-                                      GCC("u8-normalise", widen, K100, "100K", 0.70),
-                                      GCC("sum((a-b)^2)", square_sum, K100, "100K", 0.70),
-                                      GCC("a*b+c", mul_add, M10, "10M", 0.85),
-                                      GCC("sigmoid(a)*b+exp(c)", sigmoid_exp, M10, "10M", 0.85),
-                                      GCC("20-cheap-ops", twenty, M10, "10M", 0.85),
-                                      GCC("gelu(a+bias)", gelu_bias, M10, "10M", 0.85),
-                                      GCC("gelu_tanh-op(a+bias)", gelu_op, M10, "10M", 0.85),
-                                      GCC("relu(a*row+row)", relu_rows, M10, "10M", 0.85),
-                                      GCC("i32*0.5+f32", mixed, M10, "10M", 0.85),
-                                      GCC("relu(2a+1)", relu_scale, M10, "10M", 0.85),
-                                      GCC("fill", fill, M10, "10M", 0.85),
-                                      GCC("sum((a-b)^2)", square_sum, M10, "10M", 0.85),
-                                      LIMIT("relu(2a+1)", relu_copy, "copy, normal stores"),
-                                      LIMIT("relu(2a+1)-nt", relu_nt, "copy, non-temporal"),
-                                      LIMIT("a+3b", triad, "triad, normal stores"),
-                                      LIMIT("a+3b-nt", triad_nt, "triad, non-temporal"),
-                                      UNFUSED("a*b+c", mul_add, 1.5),
-                                      UNFUSED("gelu(a+bias)", gelu_bias, 4),
-                                      UNFUSED("20-cheap-ops", twenty, 10),
-                                      UNFUSED("sigmoid(a)*b+exp(c)", sigmoid_exp, 0),
-                                      {"fused/bytes/f16-a*b+c/10M",
-                                       "fused",
-                                       "f32 loop, as many bytes",
-                                       0.75,
-                                       against_bytes,
-                                       {M10, TP_F16},
-                                       NULL,
-                                       0},
-                                      {"fused/bytes/bf16-a*b+c/10M",
-                                       "fused",
-                                       "f32 loop, as many bytes",
-                                       0.75,
-                                       against_bytes,
-                                       {M10, TP_BF16},
-                                       NULL,
-                                       0},
-                                      {"fused/bytes/u8-normalise/10M",
-                                       "fused",
-                                       "gcc loop, as many bytes",
-                                       0.75,
-                                       against_loop,
-                                       {M10},
-                                       &chain_widen,
-                                       0},
-                                      {0}};
+/* clang-format off */
+const bench_row bench_rows_fused[] = {
+    GCC("a*b+c", mul_add, K100, "100K", 0.70),
+    GCC("sigmoid(a)*b+exp(c)", sigmoid_exp, K100, "100K", 0.70),
+    GCC("20-cheap-ops", twenty, K100, "100K", 0.70),
+    GCC("gelu(a+bias)", gelu_bias, K100, "100K", 0.70),
+    GCC("gelu_tanh-op(a+bias)", gelu_op, K100, "100K", 0.70),
+    GCC("relu(a*row+row)", relu_rows, K100, "100K", 0.70),
+    GCC("i32*0.5+f32", mixed, K100, "100K", 0.70),
+    GCC("u8-normalise", widen, K100, "100K", 0.70),
+    GCC("sum((a-b)^2)", square_sum, K100, "100K", 0.70),
+    GCC("a*b+c", mul_add, M10, "10M", 0.85),
+    GCC("sigmoid(a)*b+exp(c)", sigmoid_exp, M10, "10M", 0.85),
+    GCC("20-cheap-ops", twenty, M10, "10M", 0.85),
+    GCC("gelu(a+bias)", gelu_bias, M10, "10M", 0.85),
+    GCC("gelu_tanh-op(a+bias)", gelu_op, M10, "10M", 0.85),
+    GCC("relu(a*row+row)", relu_rows, M10, "10M", 0.85),
+    GCC("i32*0.5+f32", mixed, M10, "10M", 0.85),
+    GCC("relu(2a+1)", relu_scale, M10, "10M", 0.85),
+    GCC("fill", fill, M10, "10M", 0.85),
+    GCC("sum((a-b)^2)", square_sum, M10, "10M", 0.85),
+    LIMIT("relu(2a+1)", relu_copy, "copy, normal stores"),
+    LIMIT("relu(2a+1)-nt", relu_nt, "copy, non-temporal"),
+    LIMIT("a+3b", triad, "triad, normal stores"),
+    LIMIT("a+3b-nt", triad_nt, "triad, non-temporal"),
+    UNFUSED("a*b+c", mul_add, 1.5),
+    UNFUSED("gelu(a+bias)", gelu_bias, 4),
+    UNFUSED("20-cheap-ops", twenty, 10),
+    UNFUSED("sigmoid(a)*b+exp(c)", sigmoid_exp, 0),
+    BYTES("f16-a*b+c", TP_F16),
+    BYTES("bf16-a*b+c", TP_BF16),
+    WIDENED("u8-normalise", widen),
+    {0}};
+/* clang-format on */

@@ -217,38 +217,26 @@ static const product f32 = {TP_F32, PLAIN, PLAIN}, f64 = {TP_F64, PLAIN, PLAIN},
                      tt = {TP_F32, TRANSPOSED, TRANSPOSED}, wide = {TP_F32, WIDE, WIDE},
                      odd = {TP_F32, ODD, ODD}, odd64 = {TP_F64, ODD, ODD};
 
-#define CUBE(n)                                                                                    \
-    {                                                                                              \
-        n, n, n                                                                                    \
-    }
+#define CUBE(n) n, n, n
 #define CBLAS(name, p, goal, flags, ...)                                                           \
-    {                                                                                              \
-        "gemm/" name, "tp_matmul", "cblas", goal, against_cblas, __VA_ARGS__, &p, flags            \
-    }
+    BENCH_ENTRY("gemm/" name, "tp_matmul", "cblas", goal, against_cblas, &p, flags, __VA_ARGS__)
 #define LAID(name, p, ...)                                                                         \
-    {"gemm/laid-out/" name,                                                                        \
-     "tp_matmul",                                                                                  \
-     "contiguous operands",                                                                        \
-     0.90,                                                                                         \
-     against_contiguous,                                                                           \
-     __VA_ARGS__,                                                                                  \
-     &p,                                                                                           \
-     0},                                                                                           \
-    {                                                                                              \
-        "gemm/laid-out/" name "/copies", "tp_matmul", "copies, then GEMM", 0.90, against_copies,   \
-            __VA_ARGS__, &p, 0                                                                     \
-    }
-#define BATCH(name, ...)                                                                           \
-    {                                                                                              \
-        "gemm/batch/" name, "one matmul", "a threaded call each", 1.3, batch_against_calls,        \
-            __VA_ARGS__, NULL, BENCH_ALL_CORES                                                     \
-    }
+    BENCH_ENTRY("gemm/laid-out/" name, "tp_matmul", "contiguous operands", 0.90,                   \
+                against_contiguous, &p, 0, __VA_ARGS__),                                           \
+        BENCH_ENTRY("gemm/laid-out/" name "/copies", "tp_matmul", "copies, then GEMM", 0.90,       \
+                    against_copies, &p, 0, __VA_ARGS__)
+#define BATCH(name, measure, ...)                                                                  \
+    BENCH_ENTRY("gemm/batch/" name, "one matmul", "a threaded call each", 1.3, measure, NULL,      \
+                BENCH_ALL_CORES, __VA_ARGS__)
+#define HEADS(name, against, measure, ...)                                                         \
+    BENCH_ENTRY("gemm/laid-out/" name, "tp_matmul", against, 0.90, measure, NULL, 0, __VA_ARGS__)
 
+/* clang-format off */
 const bench_row bench_rows_gemm[] = {
     CBLAS("f32/512", f32, 0.97, 0, CUBE(512)),
     CBLAS("f32/1024", f32, 0.97, 0, CUBE(1024)),
     CBLAS("f32/2048", f32, 0.97, BENCH_LONG, CUBE(2048)),
-    CBLAS("f32/odd-509x503x511", f32, 0.97, 0, {509, 503, 511}),
+    CBLAS("f32/odd-509x503x511", f32, 0.97, 0, 509, 503, 511),
     CBLAS("f64/512", f64, 0.97, 0, CUBE(512)),
     CBLAS("f64/1024", f64, 0.97, BENCH_LONG, CUBE(1024)),
     CBLAS("f32/1024/all-cores", f32, 0.97, BENCH_ALL_CORES, CUBE(1024)),
@@ -258,41 +246,20 @@ const bench_row bench_rows_gemm[] = {
     LAID("tt/1024", tt, CUBE(1024)),
     LAID("wide-rows/1024", wide, CUBE(1024)),
     LAID("odd-strides/1024", odd, CUBE(1024)),
-    {"gemm/laid-out/heads-16x512x64",
-     "tp_matmul",
-     "contiguous operands",
-     0.90,
-     heads_against_contiguous,
-     {16, 512, 64},
-     NULL,
-     0},
-    {"gemm/laid-out/heads-16x512x64/copies",
-     "tp_matmul",
-     "copies, then GEMM",
-     0.90,
-     heads_against_copies,
-     {16, 512, 64},
-     NULL,
-     0},
-    BATCH("16x256", {256, 16, 16, 16}),
-    BATCH("32x256", {256, 32, 32, 32}),
-    BATCH("64x128", {128, 64, 64, 64}),
-    BATCH("128x32", {32, 128, 128, 128}),
-    BATCH("256x8", {8, 256, 256, 256}),
-    {"gemm/batch/heads-16x512x64",
-     "one matmul",
-     "a threaded call each",
-     1.3,
-     heads_against_calls,
-     {16, 512, 64},
-     NULL,
-     BENCH_ALL_CORES},
-    CBLAS("skinny/m=1/2048", f32, 2.5, 0, {1, 2048, 2048}),
-    CBLAS("skinny/m=1-nt/2048", nt, 2.5, 0, {1, 2048, 2048}),
-    CBLAS("skinny/n=1/2048", f32, 2.5, 0, {2048, 1, 2048}),
-    CBLAS("skinny/m=4/2048", f32, 1.7, 0, {4, 2048, 2048}),
-    CBLAS("skinny/m=8/2048", f32, 1.7, 0, {8, 2048, 2048}),
-    CBLAS("skinny/m=8-nt/2048", nt, 1.7, 0, {8, 2048, 2048}),
+    HEADS("heads-16x512x64", "contiguous operands", heads_against_contiguous, 16, 512, 64),
+    HEADS("heads-16x512x64/copies", "copies, then GEMM", heads_against_copies, 16, 512, 64),
+    BATCH("16x256", batch_against_calls, 256, 16, 16, 16),
+    BATCH("32x256", batch_against_calls, 256, 32, 32, 32),
+    BATCH("64x128", batch_against_calls, 128, 64, 64, 64),
+    BATCH("128x32", batch_against_calls, 32, 128, 128, 128),
+    BATCH("256x8", batch_against_calls, 8, 256, 256, 256),
+    BATCH("heads-16x512x64", heads_against_calls, 16, 512, 64),
+    CBLAS("skinny/m=1/2048", f32, 2.5, 0, 1, 2048, 2048),
+    CBLAS("skinny/m=1-nt/2048", nt, 2.5, 0, 1, 2048, 2048),
+    CBLAS("skinny/n=1/2048", f32, 2.5, 0, 2048, 1, 2048),
+    CBLAS("skinny/m=4/2048", f32, 1.7, 0, 4, 2048, 2048),
+    CBLAS("skinny/m=8/2048", f32, 1.7, 0, 8, 2048, 2048),
+    CBLAS("skinny/m=8-nt/2048", nt, 1.7, 0, 8, 2048, 2048),
     CBLAS("own/odd-strides/512", odd, 0.80, 0, CUBE(512)),
     CBLAS("own/odd-strides/1024", odd, 0.80, 0, CUBE(1024)),
     CBLAS("own/odd-strides-f64/512", odd64, 0.80, 0, CUBE(512)),
@@ -300,5 +267,6 @@ const bench_row bench_rows_gemm[] = {
     CBLAS("own/f16/1024", f16, 0.80, BENCH_LONG, CUBE(1024)),
     CBLAS("own/bf16/512", bf16, 0.80, 0, CUBE(512)),
     CBLAS("own/bf16/1024", bf16, 0.80, BENCH_LONG, CUBE(1024)),
-    {"gemm/own/bf16-amx/1024", "bf16 product", "f32 product", 3, against_f32, CUBE(1024), &bf16, 0},
+    BENCH_ENTRY("gemm/own/bf16-amx/1024", "bf16", "f32", 3, against_f32, &bf16, 0, CUBE(1024)),
     {0}};
+/* clang-format on */

@@ -87,60 +87,21 @@ static void second_eval(bench *b, const bench_row *row)
     if (a.y) bench_time(b, (bench_call){eval_again, &a}, a.touch ? 10 : 1);
 }
 
-const bench_row bench_rows_graph[] = {{"pool/64MB-result",
-                                       "a result from the pool",
-                                       "malloc, fill, free",
-                                       3,
-                                       pool_against_malloc,
-                                       {16 << 20},
-                                       NULL,
-                                       0},
-                                      {"graph/50K-nodes-cold",
-                                       "build, optimise, plan",
-                                       "ns per node",
-                                       300,
-                                       per_node,
-                                       {5000, 0, 1},
-                                       NULL,
-                                       BENCH_AT_MOST},
-                                      {"graph/50K-nodes-cold/build",
-                                       "build",
-                                       "ns per node",
-                                       0,
-                                       per_node,
-                                       {5000, 0, 0},
-                                       NULL,
-                                       BENCH_AT_MOST},
-                                      {"graph/10-nodes-hot",
-                                       "build, optimise, plan",
-                                       "ns per node",
-                                       100,
-                                       per_node,
-                                       {1, 1, 1},
-                                       NULL,
-                                       BENCH_AT_MOST},
-                                      {"graph/10-nodes-hot/build",
-                                       "build",
-                                       "ns per node",
-                                       0,
-                                       per_node,
-                                       {1, 1, 0},
-                                       NULL,
-                                       BENCH_AT_MOST},
-                                      {"graph/second-eval",
-                                       "tp_eval of an unchanged graph",
-                                       "ns per call",
-                                       30,
-                                       second_eval,
-                                       {0},
-                                       NULL,
-                                       BENCH_AT_MOST},
-                                      {"graph/eval-after-touch",
-                                       "tp_touch, tp_eval",
-                                       "ns per node",
-                                       0,
-                                       second_eval,
-                                       {1},
-                                       NULL,
-                                       BENCH_AT_MOST},
-                                      {0}};
+#define NODES(name, what, goal, ...)                                                               \
+    BENCH_ENTRY("graph/" name, what, "ns per node", goal, per_node, NULL, BENCH_AT_MOST,           \
+                __VA_ARGS__)
+#define AGAIN(name, what, unit, goal, touch)                                                       \
+    BENCH_ENTRY("graph/" name, what, unit, goal, second_eval, NULL, BENCH_AT_MOST, touch)
+
+/* clang-format off */
+const bench_row bench_rows_graph[] = {
+    BENCH_ENTRY("pool/64MB-result", "a + 1 from the pool", "memory from malloc", 3,
+                pool_against_malloc, NULL, 0, 16 << 20),
+    NODES("50K-nodes-cold", "build, optimise, plan", 300, 5000, false, true),
+    NODES("50K-nodes-cold/build", "build", 0, 5000, false, false),
+    NODES("10-nodes-hot", "build, optimise, plan", 100, 1, true, true),
+    NODES("10-nodes-hot/build", "build", 0, 1, true, false),
+    AGAIN("second-eval", "tp_eval of an unchanged graph", "ns per call", 30, false),
+    AGAIN("eval-after-touch", "tp_touch, tp_eval", "ns per node", 0, true),
+    {0}};
+/* clang-format on */

@@ -39,11 +39,13 @@ static void against_libm(bench *b, const bench_row *row)
     bench_check(b, y, loop.y, n);
 }
 
-#define ROW(name)                                                                                  \
-    {                                                                                              \
-        "math/" #name "/64K", "tp_" #name, "scalar libm", 8, against_libm, {65536},                \
-            &function_##name, 0                                                                    \
-    }
+#define FUNCTION_ROW(name)                                                                         \
+    BENCH_ENTRY("math/" #name "/64K", "tp_" #name, "scalar libm", 8, against_libm,                 \
+                &function_##name, 0, 65536)
 
-const bench_row bench_rows_math[] = {ROW(exp),     ROW(log), ROW(tanh), ROW(erf),
-                                     ROW(sigmoid), ROW(sin), ROW(cos),  {0}};
+/* clang-format off */
+const bench_row bench_rows_math[] = {
+    FUNCTION_ROW(exp), FUNCTION_ROW(log), FUNCTION_ROW(tanh), FUNCTION_ROW(erf),
+    FUNCTION_ROW(sigmoid), FUNCTION_ROW(sin), FUNCTION_ROW(cos),
+    {0}};
+/* clang-format on */

@@ -74,44 +74,31 @@ static const tp_dtype f32 = TP_F32, f64 = TP_F64, f16 = TP_F16, u8 = TP_U8;
 static const int64_t heads[] = {0, 2, 1, 3}, reversed[] = {3, 2, 1, 0}, last[] = {0, 3, 1, 2},
                      first[] = {0, 2, 3, 1};
 
-#define TRANSPOSE(name, dtype, rows, columns, flags)                                               \
-    {                                                                                              \
-        "move/transpose/" name, "contiguous(transpose)", "memcpy", 0.45, transpose_against_memcpy, \
-            {rows, columns}, &dtype, flags                                                         \
-    }
+#define TRANSPOSE(name, dtype, flags, ...)                                                         \
+    BENCH_ENTRY("move/transpose/" name, "contiguous(transpose)", "memcpy", 0.45,                   \
+                transpose_against_memcpy, &dtype, flags, __VA_ARGS__)
+#define NAIVE(name, ...)                                                                           \
+    BENCH_ENTRY("move/transpose/" name "/naive", "contiguous(transpose)", "naive loop", 6,         \
+                transpose_against_naive, NULL, 0, __VA_ARGS__)
 #define PERMUTE(name, axes, goal, ...)                                                             \
-    {                                                                                              \
-        "move/permute/" name, "contiguous(permute)", "memcpy", goal, permute_against_memcpy,       \
-            __VA_ARGS__, axes, 0                                                                   \
-    }
+    BENCH_ENTRY("move/permute/" name, "contiguous(permute)", "memcpy", goal,                       \
+                permute_against_memcpy, axes, 0, __VA_ARGS__)
 
+/* clang-format off */
 const bench_row bench_rows_move[] = {
-    TRANSPOSE("f32/2048x2048", f32, 2048, 2048, 0),
-    TRANSPOSE("f32/4096x4096", f32, 4096, 4096, 0),
-    TRANSPOSE("f32/8192x4096", f32, 8192, 4096, BENCH_LONG),
-    TRANSPOSE("f32/odd-4099x4093", f32, 4099, 4093, 0),
-    TRANSPOSE("f64/2048x2048", f64, 2048, 2048, 0),
-    TRANSPOSE("f16/4096x4096", f16, 4096, 4096, 0),
-    TRANSPOSE("u8/4096x4096", u8, 4096, 4096, 0),
-    {"move/transpose/f32/2048x2048/naive",
-     "contiguous(transpose)",
-     "naive loop",
-     6,
-     transpose_against_naive,
-     {2048, 2048},
-     NULL,
-     0},
-    {"move/transpose/f32/4096x4096/naive",
-     "contiguous(transpose)",
-     "naive loop",
-     6,
-     transpose_against_naive,
-     {4096, 4096},
-     NULL,
-     0},
-    PERMUTE("heads-32x512x8x64", heads, 0.85, {32, 512, 8, 64}),
-    PERMUTE("heads-32x512x16x32", heads, 0.85, {32, 512, 16, 32}),
-    PERMUTE("reversed-64x64x64x64", reversed, 0.45, {64, 64, 64, 64}),
-    PERMUTE("nhwc-nchw-16x128x128x64", last, 0.45, {16, 128, 128, 64}),
-    PERMUTE("nchw-nhwc-16x64x128x128", first, 0.45, {16, 64, 128, 128}),
+    TRANSPOSE("f32/2048x2048", f32, 0, 2048, 2048),
+    TRANSPOSE("f32/4096x4096", f32, 0, 4096, 4096),
+    TRANSPOSE("f32/8192x4096", f32, BENCH_LONG, 8192, 4096),
+    TRANSPOSE("f32/odd-4099x4093", f32, 0, 4099, 4093),
+    TRANSPOSE("f64/2048x2048", f64, 0, 2048, 2048),
+    TRANSPOSE("f16/4096x4096", f16, 0, 4096, 4096),
+    TRANSPOSE("u8/4096x4096", u8, 0, 4096, 4096),
+    NAIVE("f32/2048x2048", 2048, 2048),
+    NAIVE("f32/4096x4096", 4096, 4096),
+    PERMUTE("heads-32x512x8x64", heads, 0.85, 32, 512, 8, 64),
+    PERMUTE("heads-32x512x16x32", heads, 0.85, 32, 512, 16, 32),
+    PERMUTE("reversed-64x64x64x64", reversed, 0.45, 64, 64, 64, 64),
+    PERMUTE("nhwc-nchw-16x128x128x64", last, 0.45, 16, 128, 128, 64),
+    PERMUTE("nchw-nhwc-16x64x128x128", first, 0.45, 16, 64, 128, 128),
     {0}};
+/* clang-format on */

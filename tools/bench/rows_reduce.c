@@ -58,39 +58,32 @@ static const kind sum = SUM, mean = MEAN, max = MAX, argmax = ARGMAX;
 static const norm softmax = SOFTMAX, layer_norm = LAYER_NORM, rms_norm = RMS_NORM,
                   log_softmax = LOG_SOFTMAX;
 
-#define INNER                                                                                      \
-    {                                                                                              \
-        2500, 4096, 1, TP_F32                                                                      \
-    }
-#define OUTER                                                                                      \
-    {                                                                                              \
-        4096, 2500, 0, TP_F32                                                                      \
-    }
+#define INNER 2500, 4096, 1
+#define OUTER 4096, 2500, 0
 #define REDUCE(name, what, goal, ...)                                                              \
-    {                                                                                              \
-        "reduce/" name, #what, "reading as many bytes", goal, against_read, __VA_ARGS__, &what, 0  \
-    }
-#define PASS(name, what, goal, rows, columns)                                                      \
-    {                                                                                              \
-        "rows/" name, #what, "copy, normal stores", goal, against_pass, {rows, columns}, &what, 0  \
-    }
+    BENCH_ENTRY("reduce/" name, #what, "reading as many bytes", goal, against_read, &what, 0,      \
+                __VA_ARGS__)
+#define PASS(name, what, goal, ...)                                                                \
+    BENCH_ENTRY("rows/" name, #what, "copy, normal stores", goal, against_pass, &what, 0,          \
+                __VA_ARGS__)
 
+/* clang-format off */
 const bench_row bench_rows_reduce[] = {
-    REDUCE("sum/all-10M", sum, 0.9, {2500, 4096, -1, TP_F32}),
-    REDUCE("sum/inner-2500x4096", sum, 0.9, INNER),
-    REDUCE("mean/inner-2500x4096", mean, 0.9, INNER),
-    REDUCE("max/inner-2500x4096", max, 0.9, INNER),
-    REDUCE("sum/inner-160000x64", sum, 0.9, {160000, 64, 1, TP_F32}),
-    REDUCE("max/inner-160000x64", max, 0.9, {160000, 64, 1, TP_F32}),
-    REDUCE("sum/outer-4096x2500", sum, 0.75, OUTER),
-    REDUCE("mean/outer-4096x2500", mean, 0.75, OUTER),
-    REDUCE("max/outer-4096x2500", max, 0.75, OUTER),
-    REDUCE("argmax/all-10M", argmax, 0.7, {2500, 4096, -1, TP_F32}),
-    REDUCE("argmax/inner-2500x4096", argmax, 0.7, INNER),
-    REDUCE("argmax/outer-4096x2500", argmax, 0.7, OUTER),
-    REDUCE("sum-f64/inner-2500x4096", sum, 0.9, {2500, 4096, 1, TP_F64}),
-    REDUCE("sum-f16/inner-2500x4096", sum, 0.75, {2500, 4096, 1, TP_F16}),
-    REDUCE("sum-bf16/inner-2500x4096", sum, 0.75, {2500, 4096, 1, TP_BF16}),
+    REDUCE("sum/all-10M", sum, 0.9, 2500, 4096, -1, TP_F32),
+    REDUCE("sum/inner-2500x4096", sum, 0.9, INNER, TP_F32),
+    REDUCE("mean/inner-2500x4096", mean, 0.9, INNER, TP_F32),
+    REDUCE("max/inner-2500x4096", max, 0.9, INNER, TP_F32),
+    REDUCE("sum/inner-160000x64", sum, 0.9, 160000, 64, 1, TP_F32),
+    REDUCE("max/inner-160000x64", max, 0.9, 160000, 64, 1, TP_F32),
+    REDUCE("sum/outer-4096x2500", sum, 0.75, OUTER, TP_F32),
+    REDUCE("mean/outer-4096x2500", mean, 0.75, OUTER, TP_F32),
+    REDUCE("max/outer-4096x2500", max, 0.75, OUTER, TP_F32),
+    REDUCE("argmax/all-10M", argmax, 0.7, 2500, 4096, -1, TP_F32),
+    REDUCE("argmax/inner-2500x4096", argmax, 0.7, INNER, TP_F32),
+    REDUCE("argmax/outer-4096x2500", argmax, 0.7, OUTER, TP_F32),
+    REDUCE("sum-f64/inner-2500x4096", sum, 0.9, INNER, TP_F64),
+    REDUCE("sum-f16/inner-2500x4096", sum, 0.75, INNER, TP_F16),
+    REDUCE("sum-bf16/inner-2500x4096", sum, 0.75, INNER, TP_BF16),
     PASS("softmax/2048x4096", softmax, 0.5, 2048, 4096),
     PASS("softmax/8192x1024", softmax, 0.5, 8192, 1024),
     PASS("softmax/32768x256", softmax, 0, 32768, 256),
@@ -100,3 +93,4 @@ const bench_row bench_rows_reduce[] = {
     PASS("layer_norm/10922x768", layer_norm, 0.65, 10922, 768),
     PASS("rms_norm/8192x1024", rms_norm, 0, 8192, 1024),
     {0}};
+/* clang-format on */

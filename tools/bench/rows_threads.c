@@ -64,31 +64,31 @@ WORK(softmax);
 WORK(transposed);
 
 #define SCALES(text, name, goal, ...)                                                              \
-    {                                                                                              \
-        "threads/" text, "all cores", "one thread", goal, against_one, __VA_ARGS__, &work_##name,  \
-            BENCH_ALL_CORES                                                                        \
-    }
+    BENCH_ENTRY("threads/" text, "all cores", "one thread", goal, against_one, &work_##name,       \
+                BENCH_ALL_CORES, __VA_ARGS__)
 /* Equal within what can be measured. */
 #define SMALL(text, name, ...) SCALES("small/" text, name, 0.95, __VA_ARGS__)
 
+/* clang-format off */
 const bench_row bench_rows_threads[] = {
-    SCALES("gemm/1024", matmul, 1.7, {1024}),
-    SCALES("a*b+c/10M", mul_add, 1.6, {10000000}),
-    SCALES("sum/10M", sum, 1.6, {1000, 10000}),
-    SCALES("transpose/4096x4096", transposed, 1.6, {4096, 4096}),
-    SCALES("softmax/8192x1024", softmax, 1.6, {8192, 1024}),
-    SMALL("a*b+c/1K", mul_add, {1000}),
-    SMALL("a*b+c/4K", mul_add, {4096}),
-    SMALL("a*b+c/16K", mul_add, {16384}),
-    SMALL("a*b+c/64K", mul_add, {65536}),
-    SMALL("exp/4K", exponential, {4, 1024}),
-    SMALL("exp/16K", exponential, {16, 1024}),
-    SMALL("sum/16K", sum, {16, 1024}),
-    SMALL("softmax/16x256", softmax, {16, 256}),
-    SMALL("transpose/64x64", transposed, {64, 64}),
-    SMALL("transpose/128x128", transposed, {128, 128}),
-    SMALL("gemm/16", matmul, {16}),
-    SMALL("gemm/32", matmul, {32}),
-    SMALL("gemm/64", matmul, {64}),
-    SMALL("gemm/96", matmul, {96}),
+    SCALES("gemm/1024", matmul, 1.7, 1024),
+    SCALES("a*b+c/10M", mul_add, 1.6, 10000000),
+    SCALES("sum/10M", sum, 1.6, 1000, 10000),
+    SCALES("transpose/4096x4096", transposed, 1.6, 4096, 4096),
+    SCALES("softmax/8192x1024", softmax, 1.6, 8192, 1024),
+    SMALL("a*b+c/1K", mul_add, 1000),
+    SMALL("a*b+c/4K", mul_add, 4096),
+    SMALL("a*b+c/16K", mul_add, 16384),
+    SMALL("a*b+c/64K", mul_add, 65536),
+    SMALL("exp/4K", exponential, 4, 1024),
+    SMALL("exp/16K", exponential, 16, 1024),
+    SMALL("sum/16K", sum, 16, 1024),
+    SMALL("softmax/16x256", softmax, 16, 256),
+    SMALL("transpose/64x64", transposed, 64, 64),
+    SMALL("transpose/128x128", transposed, 128, 128),
+    SMALL("gemm/16", matmul, 16),
+    SMALL("gemm/32", matmul, 32),
+    SMALL("gemm/64", matmul, 64),
+    SMALL("gemm/96", matmul, 96),
     {0}};
+/* clang-format on */
