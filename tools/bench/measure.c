@@ -45,6 +45,7 @@ static double now(void)
 static double sample(const bench *b, bench_call call, int64_t repeats)
 {
     clockid_t clock = b->threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
+    b->plain->clean_registers();
     if (repeats > 1) call.run(call.arg);
     double start = read_clock(clock);
     for (int64_t i = 0; i < repeats; i++) call.run(call.arg);

@@ -186,6 +186,13 @@ SUM_LOOP(square_sum, (a[j] - b[j]) * (a[j] - b[j]))
 STREAM_LOOP(pass_nt, a[i] + 1)
 STREAM_LOOP(triad_nt, a[i] + 3 * b[i])
 
+static void clean_registers(void)
+{
+#if defined(__AVX__)
+    _mm256_zeroupper();
+#endif
+}
+
 static void transpose_naive(int64_t rows, int64_t columns, const float *x, float *y)
 {
     for (int64_t c = 0; c < columns; c++) {
@@ -199,5 +206,6 @@ const bench_plain PASTE(bench_plain_, BENCH_ISA) = {
 #define NAME(name, meaning) .name = name,
     BENCH_PLAIN_LOOPS(NAME)
 #undef NAME
-        .transpose_naive = transpose_naive,
+        .clean_registers = clean_registers,
+    .transpose_naive = transpose_naive,
 };

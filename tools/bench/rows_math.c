@@ -39,6 +39,40 @@ static void against_libm(bench *b, const bench_row *row)
     bench_check(b, y, loop.y, n);
 }
 
+typedef struct after {
+    const bench *b;
+    bench_call ours, libm;
+    bool clean;
+} after;
+
+static void run_after(void *arg)
+{
+    const after *a = arg;
+    a->ours.run(a->ours.arg);
+    if (a->clean) a->b->plain->clean_registers();
+    a->libm.run(a->libm.arg);
+}
+
+/* What our call leaves behind: plain code after it, as it is and with its registers cleaned. */
+static void plain_code_after(bench *b, const bench_row *row)
+{
+    int64_t n = row->size[0];
+    float *x = bench_floats(b, 0, n, -2, 2);
+    tp_tensor *a = bench_leaf(bench_graph(b), TP_F32, TP_DIMS(n), x);
+    bench_loop_call loop = {.loop = bench_libm_exp,
+                            .n = n,
+                            .a = x,
+                            .y = bench_bytes(b, 3, (size_t)n * 4),
+                            .size_a = 4,
+                            .size_y = 4,
+                            .threads = 1};
+    after as_is = {b, bench_eval(b, tp_add(tp_mul(a, a), a)), bench_run_loop(&loop), false},
+          cleaned = as_is;
+    cleaned.clean = true;
+    if (!as_is.ours.run || !loop.y) return;
+    bench_compare(b, (bench_call){run_after, &as_is}, (bench_call){run_after, &cleaned});
+}
+
 #define FUNCTION_ROW(name)                                                                         \
     BENCH_ENTRY("math/" #name "/64K", "tp_" #name, "scalar libm", 8, against_libm,                 \
                 &function_##name, 0, 65536)
@@ -47,5 +81,7 @@ static void against_libm(bench *b, const bench_row *row)
 const bench_row bench_rows_math[] = {
     FUNCTION_ROW(exp), FUNCTION_ROW(log), FUNCTION_ROW(tanh), FUNCTION_ROW(erf),
     FUNCTION_ROW(sigmoid), FUNCTION_ROW(sin), FUNCTION_ROW(cos),
+    BENCH_ENTRY("math/libm-after-a*a+a/4K", "libm after a fused loop", "registers cleaned between",
+                0.95, plain_code_after, NULL, 0, 4096),
     {0}};
 /* clang-format on */
