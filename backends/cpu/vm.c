@@ -97,23 +97,42 @@ static bool is_mere(uint8_t to, uint8_t from)
     return tp_dtype_kind_of((tp_dtype)from) != TP_DTYPE_FLOAT && holds(to, from);
 }
 
+/* Notes that the last instruction's p or q is a place; loads are pointed to when they are known. */
+static void refer(translation *t, int place, bool is_q)
+{
+    tp_vm *vm = t->vm;
+    int last = vm->code_count - 1;
+    *(is_q ? &vm->code[last].q : &vm->code[last].p) = (int16_t)place;
+    if (place < 0 || place >= t->program->load_count) return;
+    vm->read[vm->read_count].insn = (int16_t)last;
+    vm->read[vm->read_count].load = (uint8_t)place;
+    vm->read[vm->read_count++].is_q = is_q;
+}
+
+/* Lets the last instruction do the work of fn over p too, if there is a pair of them. */
+static bool join(translation *t, tp_vm_fn fn, int p)
+{
+    tp_vm *vm = t->vm;
+    if (vm->code_count == 0 || p == NO_PLACE || vm->code[vm->code_count - 1].q != NO_PLACE)
+        return false;
+    tp_vm_fn *last = &vm->code[vm->code_count - 1].fn;
+    for (int i = 0; i < TP_VM_PAIRS; i++) {
+        if (vm->ops->pair[i].second != fn || vm->ops->pair[i].first != *last) continue;
+        *last = vm->ops->pair[i].both;
+        refer(t, p, true);
+        return true;
+    }
+    return false;
+}
+
 static void emit(translation *t, tp_vm_fn fn, int p, int q)
 {
     tp_vm *vm = t->vm;
-    if (!fn) {
-        t->failed = true;
-        return;
-    }
-    int place[2] = {p, q};
-    for (int k = 0; k < 2; k++) {
-        if (place[k] < 0 || place[k] >= t->program->load_count) continue;
-        vm->read[vm->read_count].insn = (int16_t)vm->code_count;
-        vm->read[vm->read_count].load = (uint8_t)place[k];
-        vm->read[vm->read_count++].is_q = k == 1;
-    }
-    vm->code[vm->code_count].fn = fn;
-    vm->code[vm->code_count].p = (int16_t)p;
-    vm->code[vm->code_count++].q = (int16_t)q;
+    if (!fn) t->failed = true;
+    if (!fn || (q == NO_PLACE && join(t, fn, p))) return;
+    vm->code[vm->code_count++].fn = fn;
+    refer(t, p, false);
+    refer(t, q, true);
 }
 
 static int16_t take_tile(translation *t)
@@ -133,6 +152,13 @@ static void keep(translation *t, int v)
     if (place_of(t, v) != NO_PLACE) return;
     t->tile[v] = take_tile(t);
     emit(t, t->vm->ops->keep, t->tile[v], NO_PLACE);
+}
+
+/* Reads a load into a tile. */
+static void unpack(translation *t, int v)
+{
+    t->tile[v] = take_tile(t);
+    emit(t, t->vm->ops->unpack[t->vm->wide][t->dtype[v]], v, t->tile[v]);
 }
 
 /* A reader of v has run. */
@@ -180,33 +206,37 @@ static tp_vm_fn op_fn(const translation *t, const tp_insn *insn, int in_register
 
 static void calculate(translation *t, int v);
 
+/* Whether an op has to wait for an operand: it is neither in registers nor readable in memory. */
+static bool is_missing(const translation *t, int v)
+{
+    return v != t->in_registers && place_of(t, v) == NO_PLACE;
+}
+
 /* Brings one of the operands into registers and gives its position; the others are then readable in
- * memory. */
+ * memory. What has to be calculated comes first, the rest is unpacked beside it. */
 static int bring_in(translation *t, const int *in, int count)
 {
-    int best = -1;
     for (;;) {
-        int next = -1, missing = 0;
+        int next = -1;
         for (int k = 0; k < count; k++) {
-            if (place_of(t, in[k]) != NO_PLACE || in[k] == t->in_registers) continue;
-            missing++;
+            if (!is_missing(t, in[k]) || is_load(t, in[k])) continue;
             if (next < 0 || t->need[in[k]] > t->need[in[next]]) next = k;
         }
-        for (int k = 0; k < count && best < 0; k++) {
-            if (in[k] == t->in_registers) best = k;
+        if (next < 0 || t->failed) break;
+        for (int k = 0; k < count; k++) {
+            if (in[k] == t->in_registers) keep(t, in[k]);
         }
-        if (!missing || t->failed) break;
-        if (best >= 0) keep(t, in[best]);
         calculate(t, in[next]);
-        best = next;
     }
-    if (best < 0) {
-        calculate(t, in[0]);
-        best = 0;
-    }
-    /* The same operand twice: once from memory. */
+    int best = -1;
     for (int k = 0; k < count; k++) {
-        if (k != best && in[k] == in[best]) keep(t, in[k]);
+        if (in[k] == t->in_registers || (best < 0 && is_missing(t, in[k]))) best = k;
+    }
+    if (best < 0) best = 0;
+    calculate(t, in[best]);
+    for (int k = 0; k < count; k++) {
+        if (is_missing(t, in[k])) unpack(t, in[k]);
+        if (k != best && in[k] == in[best]) keep(t, in[k]); /* the same operand twice */
     }
     return best;
 }
@@ -373,26 +403,6 @@ static char *tile_at(const tp_vm *vm, const state *s, int place)
     return s->tiles + place * vm->ops->block_bytes;
 }
 
-/* n times the element at `at`. */
-static void repeat(int64_t n, int64_t size, const char *at, char *to)
-{
-    uint64_t x = 0;
-    memcpy(&x, at, (size_t)size);
-    switch (size) {
-    case 1:
-        memset(to, (int)x, (size_t)n);
-        break;
-    case 2:
-        for (int64_t i = 0; i < n; i++) memcpy(to + 2 * i, &(uint16_t){(uint16_t)x}, 2);
-        break;
-    case 4:
-        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, &(uint32_t){(uint32_t)x}, 4);
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i, &x, 8);
-    }
-}
-
 static void write_constant(const tp_vm *vm, const state *s, int k)
 {
     const tp_insn *insn = &vm->program->insn[vm->constant[k].value - vm->program->load_count];
@@ -406,7 +416,7 @@ static void write_constant(const tp_vm *vm, const state *s, int k)
         memcpy(lane, &insn->imm.f, 8);
     else
         memcpy(lane, &insn->imm.i, 8);
-    repeat(block_of(vm), vm->wide ? 8 : 4, lane, tile_at(vm, s, vm->constant[k].place));
+    vm->ops->repeat(vm->wide ? 8 : 4, lane, tile_at(vm, s, vm->constant[k].place));
 }
 
 void tp_vm_begin(const tp_vm *vm, char *memory, uint8_t dtype)
@@ -515,7 +525,7 @@ static void run_rows(const tp_vm *vm, state *s, int64_t rows, int64_t n, operand
     for (int64_t r = 0; r < rows; r++, to += out->row_stride) {
         for (int k = 0; k < vm->program->load_count; k++) {
             if (!o[k].walks && (r == 0 || o[k].row_stride))
-                repeat(done ? block : n, o[k].size, o[k].at, tile_at(vm, s, k));
+                vm->ops->repeat(o[k].size, o[k].at, tile_at(vm, s, k));
         }
         if (done) {
             point(vm, s, o);

@@ -22,6 +22,8 @@ typedef struct tp_vm_insn {
     int64_t n;              /* elements that count, for ops that go one by one */
 } tp_vm_insn;
 
+#define TP_VM_PAIRS 42
+
 /* The functions for one instruction set; NULL: there is none. Loads and stores: [0] into lanes of 4
  * bytes, [1] of 8. */
 typedef struct tp_vm_ops {
@@ -30,12 +32,20 @@ typedef struct tp_vm_ops {
      * is in registers; the others are p and q, in order. */
     tp_vm_fn op[TP_OP_COUNT][TP_VM_LANE_COUNT][3];
     tp_vm_fn load[2][TP_DTYPE_COUNT], store[2][TP_DTYPE_COUNT];
-    tp_vm_fn keep;   /* writes whole lanes into the tile p and goes on */
+    tp_vm_fn unpack[2][TP_DTYPE_COUNT]; /* as load, into the tile q: registers stay as they are */
+    tp_vm_fn keep;                      /* writes whole lanes into the tile p and goes on */
     tp_vm_fn stream; /* as store, whole lanes, past the caches; p on a vector's boundary */
     tp_vm_fn round[TP_DTYPE_COUNT];
     /* Conversions: integers to floats; floats to integers; to narrower integers; to bool. */
     tp_vm_fn cast[TP_VM_LANE_COUNT][TP_VM_LANE_COUNT];
     tp_vm_fn saturate[TP_DTYPE_COUNT], wrap[TP_DTYPE_COUNT], truth[TP_VM_LANE_COUNT];
+    /* Two functions that come one after the other, and the one that does the work of both: over the
+     * first one's p, then, as q, the second one's. */
+    struct {
+        tp_vm_fn first, second, both;
+    } pair[TP_VM_PAIRS];
+    /* Fills a tile with the element of `size` bytes at `from`. */
+    void (*repeat)(int64_t size, const char *from, char *tile);
     /* Runs a chain over the blocks from byte `begin` of the lanes up to `end`. */
     void (*run)(const tp_vm_insn *chain, int64_t begin, int64_t end);
     void (*fence)(void); /* after the last stream */

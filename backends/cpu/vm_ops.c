@@ -188,6 +188,43 @@ INLINE void put_vector(char *p, int k, vector x)
     INT_LANES(TERNARY_OP, name, cost, expression)
 #include "../../graph/ops.def"
 
+/* ---- Pairs ----------------------------------------------------------------------------------- */
+
+/* Going from function to function costs as much as the cheapest ops themselves: what comes in a row
+ * most often is one function, over p, then q. Each op is rounded all the same. */
+#define CALL_load(x, y) (y)
+#define CALL_add_0(x, y) lanes_add_f32(x, y, y)
+#define CALL_add_1(x, y) lanes_add_f32(y, x, x)
+#define CALL_sub_0(x, y) lanes_sub_f32(x, y, y)
+#define CALL_sub_1(x, y) lanes_sub_f32(y, x, x)
+#define CALL_mul_0(x, y) lanes_mul_f32(x, y, y)
+#define CALL_mul_1(x, y) lanes_mul_f32(y, x, x)
+#define CHANGE_TWICE(k, first, second)                                                             \
+    x##k = CALL_##second(CALL_##first(x##k, vector_at(p, k)), vector_at(q, k));
+#define PAIR(first, second)                                                                        \
+    CHAIN(pair_##first##_##second)                                                                 \
+    {                                                                                              \
+        const char *p = ip->p + (at & ip->walk_p), *q = ip->q + (at & ip->walk_q);                 \
+        EACH_VECTOR(CHANGE_TWICE, first, second)                                                   \
+        NEXT;                                                                                      \
+    }
+#define SECONDS(M, first)                                                                          \
+    M(first, add_0)                                                                                \
+    M(first, add_1)                                                                                \
+    M(first, sub_0)                                                                                \
+    M(first, sub_1)                                                                                \
+    M(first, mul_0)                                                                                \
+    M(first, mul_1)
+#define FIRSTS(M)                                                                                  \
+    SECONDS(M, load)                                                                               \
+    SECONDS(M, add_0)                                                                              \
+    SECONDS(M, add_1)                                                                              \
+    SECONDS(M, sub_0)                                                                              \
+    SECONDS(M, sub_1)                                                                              \
+    SECONDS(M, mul_0)                                                                              \
+    SECONDS(M, mul_1)
+FIRSTS(PAIR)
+
 /* ---- Conversions between lanes --------------------------------------------------------------- */
 
 ONE(cast_i32_f32, 1, int32_t, float, (float)a)
@@ -357,11 +394,20 @@ INLINE void narrow_lanes(char *p, vector x)
 /* shift: log2 of how much narrower than a lane an element is. */
 #define WIDEN_VECTOR(k, id, shift) x##k = widen_##id(p + (k) * (VECTOR_BYTES >> (shift)));
 #define NARROW_VECTOR(k, id, shift) narrow_##id(p + (k) * (VECTOR_BYTES >> (shift)), x##k);
+#define WIDEN_INTO(k, id, shift) put_vector(q, k, widen_##id(p + (k) * (VECTOR_BYTES >> (shift))));
+/* Into registers, and into the tile q beside them. */
 #define LOAD(id, shift)                                                                            \
     CHAIN(load_##id)                                                                               \
     {                                                                                              \
         const char *p = ip->p + ((at & ip->walk_p) >> (shift));                                    \
         EACH_VECTOR(WIDEN_VECTOR, id, shift)                                                       \
+        NEXT;                                                                                      \
+    }                                                                                              \
+    CHAIN(unpack_##id)                                                                             \
+    {                                                                                              \
+        const char *p = ip->p + ((at & ip->walk_p) >> (shift));                                    \
+        char *q = ip->q;                                                                           \
+        EACH_VECTOR(WIDEN_INTO, id, shift)                                                         \
         NEXT;                                                                                      \
     }
 LOAD(lanes, 0)
@@ -420,6 +466,29 @@ static void fence(void)
 #define FENCE_FN NULL
 #endif
 
+#define REPEAT(T)                                                                                  \
+    {                                                                                              \
+        T x;                                                                                       \
+        memcpy(&x, from, sizeof x);                                                                \
+        for (int64_t i = 0; i < BLOCK_BYTES / (sizeof x > 4 ? 8 : 4); i++)                         \
+            memcpy(tile + i * (int64_t)sizeof x, &x, sizeof x);                                    \
+        break;                                                                                     \
+    }
+/* As many elements as a block can have. */
+static void repeat(int64_t size, const char *from, char *tile)
+{
+    switch (size) {
+    case 1:
+        REPEAT(uint8_t)
+    case 2:
+        REPEAT(uint16_t)
+    case 4:
+        REPEAT(uint32_t)
+    default:
+        REPEAT(uint64_t)
+    }
+}
+
 static void run(const tp_vm_insn *chain, int64_t begin, int64_t end)
 {
     vector x = {0}; /* the first function loads */
@@ -439,6 +508,21 @@ static void run(const tp_vm_insn *chain, int64_t begin, int64_t end)
                                  FN(op_##name##_##dt##_2)},
 #define TRUTH_ENTRY(L, dt, T, TRUTH, unused) [TP_VM_##L] = FN(op_truth_##dt##_0),
 
+#define LOADS_4(way)                                                                               \
+    [TP_F32] = FN(way##_lanes), [TP_I32] = FN(way##_lanes), [TP_F16] = FN(way##_f16),              \
+    [TP_BF16] = FN(way##_bf16), [TP_U16] = FN(way##_u16), [TP_I16] = FN(way##_i16),                \
+    [TP_U8] = FN(way##_u8), [TP_I8] = FN(way##_i8), [TP_BOOL] = FN(way##_truth)
+#define LOADS_8(way)                                                                               \
+    [TP_F64] = FN(way##_lanes), [TP_I64] = FN(way##_lanes), [TP_BOOL] = FN(way##_truth_i64)
+#define FN_load FN(load_lanes)
+#define FN_add_0 FN(op_add_f32_0)
+#define FN_add_1 FN(op_add_f32_1)
+#define FN_sub_0 FN(op_sub_f32_0)
+#define FN_sub_1 FN(op_sub_f32_1)
+#define FN_mul_0 FN(op_mul_f32_0)
+#define FN_mul_1 FN(op_mul_f32_1)
+#define PAIR_ENTRY(first, second) {FN_##first, FN_##second, FN(pair_##first##_##second)},
+
 extern const tp_vm_ops PASTE(tp_vm_ops_, TP_ISA);
 const tp_vm_ops PASTE(tp_vm_ops_, TP_ISA) = {
     .block_bytes = BLOCK_BYTES,
@@ -451,17 +535,8 @@ const tp_vm_ops PASTE(tp_vm_ops_, TP_ISA) = {
 #define TERNARY(ENUM, name, FAMILY, ...) INT_LANES(ENTRY_3, ENUM, name)
 #include "../../graph/ops.def"
         },
-    .load =
-        {{[TP_F32] = FN(load_lanes),
-          [TP_I32] = FN(load_lanes),
-          [TP_F16] = FN(load_f16),
-          [TP_BF16] = FN(load_bf16),
-          [TP_U16] = FN(load_u16),
-          [TP_I16] = FN(load_i16),
-          [TP_U8] = FN(load_u8),
-          [TP_I8] = FN(load_i8),
-          [TP_BOOL] = FN(load_truth)},
-         {[TP_F64] = FN(load_lanes), [TP_I64] = FN(load_lanes), [TP_BOOL] = FN(load_truth_i64)}},
+    .load = {{LOADS_4(load)}, {LOADS_8(load)}},
+    .unpack = {{LOADS_4(unpack)}, {LOADS_8(unpack)}},
     .store = {{[TP_F32] = FN(store_lanes),
                [TP_I32] = FN(store_lanes),
                [TP_F16] = FN(store_f16),
@@ -476,6 +551,8 @@ const tp_vm_ops PASTE(tp_vm_ops_, TP_ISA) = {
                [TP_BOOL] = FN(store_u8_i64),
                [TP_U8] = FN(store_u8_i64)}}, /* of truth values */
     .keep = FN(keep),
+    .pair = {FIRSTS(PAIR_ENTRY)},
+    .repeat = repeat,
     .stream = STREAM_FN,
     .fence = FENCE_FN,
     .round = {[TP_F16] = FN(op_round_f16_0), [TP_BF16] = FN(op_round_bf16_0)},
