@@ -107,17 +107,21 @@ static void cut_tiles(job *j, int64_t most_n, int64_t most)
     j->n_tiles = (j->n + j->tile_n - 1) / j->tile_n;
 }
 
-/* Whether all operands lie so that the register interpreter reads and writes them in place. */
-static bool is_in_place(const job *j)
+/* Makes the program ready for the register interpreter if it reads and writes all operands where
+ * they lie. */
+static bool prepare_in_place(job *j, const tp_step *step, const uint8_t *dtype)
 {
     int inner = j->nest.ndim - 1;
     int64_t n = j->nest.shape[inner];
-    tp_rows load[TP_PROGRAM_LOADS];
-    if (!j->tile.has_vm || (n < SHORT_ROW && inner > 0)) return false;
-    for (int k = 1; k < j->nest.operands; k++)
-        load[k - 1] = (tp_rows){.stride = j->nest.stride[k][inner]};
-    int64_t size = (int64_t)tp_dtype_size((tp_dtype)j->out_dtype);
-    return tp_vm_reads(&j->tile.vm, n, load) && (n == 1 || j->nest.stride[0][inner] == size);
+    uint32_t repeats = 0;
+    if (n < SHORT_ROW && inner > 0) return false;
+    for (int k = 0; k < j->nest.operands; k++) {
+        int64_t stride = j->nest.stride[k][inner],
+                size = (int64_t)tp_dtype_size((tp_dtype)(k ? dtype[k - 1] : j->out_dtype));
+        if (n > 1 && stride != size && (stride != 0 || k == 0)) return false;
+        if (n > 1 && stride == 0) repeats |= 1U << (k - 1);
+    }
+    return tp_vm_prepare(&j->tile.vm, j->loops->vm, &step->prologue, dtype, repeats);
 }
 
 /* What an element costs: the ops, and getting it. */
@@ -146,8 +150,8 @@ static tp_status run_fused(const tp_step *step, tp_run *run)
     j->stream =
         numel * (int64_t)tp_dtype_size((tp_dtype)j->out_dtype) >= STREAM_BYTES && !step->in_place;
     tp_nest_make(&j->nest, step, run, 0, step->prologue.load_count, UINT32_MAX, true);
-    tp_tile_prepare(&j->tile, &step->prologue, dtype);
-    bool transposed = false, in_place = is_in_place(j);
+    bool transposed = false, in_place = prepare_in_place(j, step, dtype);
+    if (!in_place) tp_tile_prepare(&j->tile, &step->prologue, dtype);
     for (int k = 1; k < j->nest.operands && !transposed && !in_place; k++)
         transposed = tp_nest_bring_in(&j->nest, k);
     if (in_place)

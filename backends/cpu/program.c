@@ -56,7 +56,7 @@ void tp_tile_prepare(tp_tile_program *t, const tp_program *program, const uint8_
         owner[slot] = v;
         t->slot[v] = (uint8_t)slot;
     }
-    t->has_vm = program->insn_count && tp_vm_prepare(&t->vm, t->loops->vm, program, load_dtype);
+    t->has_vm = program->insn_count && tp_vm_prepare(&t->vm, t->loops->vm, program, load_dtype, 0);
     t->vm_slot = t->has_vm ? ++t->slots : 0;
     if (t->has_vm) t->slots += (int)((tp_vm_bytes(&t->vm) + TP_SLOT_BYTES - 1) / TP_SLOT_BYTES);
 }

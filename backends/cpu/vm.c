@@ -13,6 +13,7 @@ enum { NO_PLACE = -1, VALUES = TP_PROGRAM_LOADS + TP_PROGRAM_INSNS };
 typedef struct translation {
     tp_vm *vm;
     const tp_program *program;
+    uint32_t repeats; /* loads that do */
     uint8_t dtype[VALUES];
     uint8_t same[VALUES]; /* the value itself, or the one it is a mere cast of */
     uint8_t uses[VALUES]; /* readers to come */
@@ -70,6 +71,16 @@ static bool is_load(const translation *t, int v)
 static const tp_insn *insn_of(const translation *t, int v)
 {
     return &t->program->insn[v - t->program->load_count];
+}
+
+static bool is_constant(const translation *t, int v)
+{
+    return !is_load(t, v) && insn_of(t, v)->op == TP_OP_FULL;
+}
+
+static bool is_splat(const translation *t, int v)
+{
+    return is_load(t, v) ? t->repeats >> v & 1U : is_constant(t, v);
 }
 
 static tp_vm_lane lane(const translation *t, int v)
@@ -164,8 +175,7 @@ static void unpack(translation *t, int v)
 /* A reader of v has run. */
 static void release(translation *t, int v)
 {
-    bool constant = !is_load(t, v) && insn_of(t, v)->op == TP_OP_FULL;
-    if (--t->uses[v] > 0 || t->tile[v] == NO_PLACE || constant) return;
+    if (--t->uses[v] > 0 || t->tile[v] == NO_PLACE || is_constant(t, v)) return;
     t->free[t->free_count++] = t->tile[v];
     t->tile[v] = NO_PLACE;
 }
@@ -201,7 +211,12 @@ static tp_vm_fn op_fn(const translation *t, const tp_insn *insn, int in_register
         as = t->vm->wide ? TP_VM_I64 : TP_VM_I32;
     else if (as == TP_VM_I32 && calc != TP_I32 && calc != TP_BOOL && kind != TP_KIND_COMPARE)
         return NULL; /* narrow integers wrap elsewhere */
-    return t->vm->ops->op[insn->op][as][in_registers];
+    const tp_vm_ops *ops = t->vm->ops;
+    bool two = kind == TP_KIND_BINARY || kind == TP_KIND_COMPARE;
+    tp_vm_fn splat = two && is_splat(t, t->same[insn->in[1 - in_registers]])
+                         ? ops->splat[insn->op][as][in_registers]
+                         : NULL;
+    return splat ? splat : ops->op[insn->op][as][in_registers];
 }
 
 static void calculate(translation *t, int v);
@@ -232,7 +247,9 @@ static int bring_in(translation *t, const int *in, int count)
     for (int k = 0; k < count; k++) {
         if (in[k] == t->in_registers || (best < 0 && is_missing(t, in[k]))) best = k;
     }
-    if (best < 0) best = 0;
+    for (int k = 0; k < count && best < 0; k++) {
+        if (!is_splat(t, in[k]) || k == count - 1) best = k;
+    }
     calculate(t, in[best]);
     for (int k = 0; k < count; k++) {
         if (is_missing(t, in[k])) unpack(t, in[k]);
@@ -341,9 +358,9 @@ static void find_needs(translation *t)
 }
 
 bool tp_vm_prepare(tp_vm *vm, const tp_vm_ops *ops, const tp_program *program,
-                   const uint8_t *load_dtype)
+                   const uint8_t *load_dtype, uint32_t repeats)
 {
-    translation t = {.vm = vm, .program = program, .in_registers = -1};
+    translation t = {.vm = vm, .program = program, .repeats = repeats, .in_registers = -1};
     vm->ops = ops;
     vm->program = program;
     vm->wide = 0;
@@ -440,15 +457,6 @@ void tp_vm_begin(const tp_vm *vm, char *memory, uint8_t dtype)
         s->end[i] = *insn;
     }
     for (int k = 0; k < vm->constant_count; k++) write_constant(vm, s, k);
-}
-
-bool tp_vm_reads(const tp_vm *vm, int64_t n, const tp_rows *loads)
-{
-    for (int k = 0; k < vm->program->load_count; k++) {
-        int64_t size = (int64_t)tp_dtype_size((tp_dtype)vm->load_dtype[k]);
-        if (n > 1 && loads[k].stride != 0 && loads[k].stride != size) return false;
-    }
-    return true;
 }
 
 /* An operand of a run: where its row starts, and whether it walks along it or repeats. */

@@ -31,6 +31,8 @@ typedef struct tp_vm_ops {
     /* By op, by lane of its operands (where: integers of the values' size), and by the operand that
      * is in registers; the others are p and q, in order. */
     tp_vm_fn op[TP_OP_COUNT][TP_VM_LANE_COUNT][3];
+    /* As op, for two operands of which the one in memory is a tile of one value. */
+    tp_vm_fn splat[TP_OP_COUNT][TP_VM_LANE_COUNT][2];
     tp_vm_fn load[2][TP_DTYPE_COUNT], store[2][TP_DTYPE_COUNT];
     tp_vm_fn unpack[2][TP_DTYPE_COUNT]; /* as load, into the tile q: registers stay as they are */
     tp_vm_fn keep;                      /* writes whole lanes into the tile p and goes on */
@@ -86,18 +88,17 @@ typedef struct tp_vm {
     } constant[TP_PROGRAM_INSNS];
 } tp_vm;
 
-/* False: this program is not for the register interpreter. load_dtype by load. */
+/* False: this program is not for the register interpreter. load_dtype by load; repeats: bit k says
+ * that load k will repeat one element along every row. */
 bool tp_vm_prepare(tp_vm *vm, const tp_vm_ops *ops, const tp_program *program,
-                   const uint8_t *load_dtype);
+                   const uint8_t *load_dtype, uint32_t repeats);
 /* Memory of a thread, on a boundary of 64 bytes. */
 size_t tp_vm_bytes(const tp_vm *vm);
 /* Makes a thread's memory ready; results are stored in `dtype`: that of the program's result or its
  * compute type. */
 void tp_vm_begin(const tp_vm *vm, char *memory, uint8_t dtype);
-/* Whether operands of n elements a row can be read where they are. */
-bool tp_vm_reads(const tp_vm *vm, int64_t n, const tp_rows *loads);
-/* Calculates rows x n elements; a row of the result is dense, and may be exactly a load's. stream:
- * past the caches, where that is possible. */
+/* Calculates rows x n elements. A row of a load is dense or repeats one element; a row of the
+ * result is dense, and may be exactly a load's. stream: past the caches, where that is possible. */
 void tp_vm_run(const tp_vm *vm, char *memory, int64_t rows, int64_t n, const tp_rows *loads,
                const tp_rows *out, bool stream);
 

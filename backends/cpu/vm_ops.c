@@ -112,10 +112,11 @@ INLINE void put_vector(char *p, int k, vector x)
         }                                                                                          \
     }
 
-/* Where an operand is: X in registers, P and Q in memory. */
+/* Where an operand is: X in registers, P and Q in memory; S is one vector for all. */
 #define VECTOR_X(k) x##k
 #define VECTOR_P(k) vector_at(p, k)
 #define VECTOR_Q(k) vector_at(q, k)
+#define VECTOR_S(k) s
 #define ROW_X x
 #define ROW_P p
 #define ROW_Q q
@@ -138,6 +139,16 @@ INLINE void put_vector(char *p, int k, vector x)
         }                                                                                          \
         NEXT;                                                                                      \
     }
+/* The same for a tile of one value, which is read once. */
+#define SPLAT(id, in, cost, A, B, C)                                                               \
+    CHAIN(splat_##id##_##in)                                                                       \
+    {                                                                                              \
+        vector s = vector_at(ip->p, 0);                                                            \
+        if ((cost) < ONE_BY_ONE) {                                                                 \
+            EACH_VECTOR(CHANGE, id, A, B, C)                                                       \
+        }                                                                                          \
+        NEXT;                                                                                      \
+    }
 #define ONE(id, cost, T, R, expression)                                                            \
     LANES(id, T, T, R, expression)                                                                 \
     ROW(id, T, T, R, expression)                                                                   \
@@ -146,7 +157,9 @@ INLINE void put_vector(char *p, int k, vector x)
     LANES(id, T, T, R, expression)                                                                 \
     ROW(id, T, T, R, expression)                                                                   \
     OP(id, 0, cost, X, P, P)                                                                       \
-    OP(id, 1, cost, P, X, X)
+    OP(id, 1, cost, P, X, X)                                                                       \
+    SPLAT(id, 0, cost, X, S, S)                                                                    \
+    SPLAT(id, 1, cost, S, X, X)
 #define THREE(id, cost, T, R, expression)                                                          \
     LANES(id, T, T, R, expression)                                                                 \
     ROW(id, T, T, R, expression)                                                                   \
@@ -506,6 +519,9 @@ static void run(const tp_vm_insn *chain, int64_t begin, int64_t end)
 #define ENTRY_3(L, dt, T, TRUTH, ENUM, name)                                                       \
     [TP_OP_##ENUM][TP_VM_##L] = {FN(op_##name##_##dt##_0), FN(op_##name##_##dt##_1),               \
                                  FN(op_##name##_##dt##_2)},
+#define SPLAT_ENTRY(L, dt, T, TRUTH, ENUM, name, cost)                                             \
+    [TP_OP_##ENUM][TP_VM_##L] = {(cost) < ONE_BY_ONE ? FN(splat_##name##_##dt##_0) : NULL,         \
+                                 (cost) < ONE_BY_ONE ? FN(splat_##name##_##dt##_1) : NULL},
 #define TRUTH_ENTRY(L, dt, T, TRUTH, unused) [TP_VM_##L] = FN(op_truth_##dt##_0),
 
 #define LOADS_4(way)                                                                               \
@@ -533,6 +549,12 @@ const tp_vm_ops PASTE(tp_vm_ops_, TP_ISA) = {
 #define BINARY(ENUM, name, FAMILY, ...) FAMILY##_LANES(ENTRY_2, ENUM, name)
 #define COMPARE BINARY
 #define TERNARY(ENUM, name, FAMILY, ...) INT_LANES(ENTRY_3, ENUM, name)
+#include "../../graph/ops.def"
+        },
+    .splat =
+        {
+#define BINARY(ENUM, name, FAMILY, rule, cost, ...) FAMILY##_LANES(SPLAT_ENTRY, ENUM, name, cost)
+#define COMPARE BINARY
 #include "../../graph/ops.def"
         },
     .load = {{LOADS_4(load)}, {LOADS_8(load)}},
