@@ -100,6 +100,35 @@
     FAMILY##_TYPES(WHERE_LOOP, name, expression)
 #include "../../graph/ops.def"
 
+/* sin and cos where no argument of a block is far: several times as fast, the same bits. */
+#define NEAR_LOOP(name)                                                                            \
+    static void near_##name(int64_t n, const float *x, float *y)                                   \
+    {                                                                                              \
+        EACH y[i] = m_##name##_near_f32(x[i]);                                                     \
+    }                                                                                              \
+    static void name##_f32_blocks(int64_t n, const void *pa, const void *pb, const void *pc,       \
+                                  void *py)                                                        \
+    {                                                                                              \
+        const float *x = pa;                                                                       \
+        float *y = py;                                                                             \
+        for (int64_t at = 0; at < n; at += NEAR_BLOCK) {                                           \
+            int64_t m = n - at < NEAR_BLOCK ? n - at : NEAR_BLOCK;                                 \
+            if (is_near(m, x + at))                                                                \
+                near_##name(m, x + at, y + at);                                                    \
+            else                                                                                   \
+                name##_f32(m, x + at, pb, pc, y + at);                                             \
+        }                                                                                          \
+    }
+#define NEAR_BLOCK 1024
+static bool is_near(int64_t n, const float *x)
+{
+    uint32_t far = 0, limit = bits_of(M_NEAR_F32);
+    for (int64_t i = 0; i < n; i++) far |= (bits_of(x[i]) & 0x7FFFFFFFU) + (0x80000000U - limit);
+    return far < 0x80000000U;
+}
+NEAR_LOOP(sin)
+NEAR_LOOP(cos)
+
 /* ---- Casts between compute types ----------------------------------------------------- */
 
 #define PLAIN_CAST(DT, dt, T, from, F)                                                             \
@@ -161,6 +190,8 @@ static void load_bool(int64_t n, const void *pa, const void *pb, const void *pc,
 /* ---- The table
  * ------------------------------------------------------------------------------------ */
 
+#define sin_f32 sin_f32_blocks
+#define cos_f32 cos_f32_blocks
 #define ENTRY(DT, dt, T, ENUM, name) [TP_OP_##ENUM][TP_##DT] = name##_##dt,
 #define CAST_ENTRY(DT, dt, T, from, FROM) [TP_##FROM][TP_##DT] = cast_##from##_##dt,
 #define TRUTH_ENTRY(DT, dt, T, unused) [TP_##DT][TP_BOOL] = truth_##dt,
