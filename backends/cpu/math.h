@@ -50,11 +50,9 @@ static inline uint64_t bits_of_double(double x)
 /* e^r - 1 - r over r^2, |r| <= ln 2 / 2. */
 static inline float exp_series_f32(float r)
 {
-    float q = 1.39473018e-3F;
-    q = q * r + 8.36746860e-3F;
-    q = q * r + 4.16662693e-2F;
-    q = q * r + 1.66665345e-1F;
-    return q * r + 0.5F;
+    float t = r * r;
+    float low = 1.66665345e-1F * r + 0.5F, high = 8.36746860e-3F * r + 4.16662693e-2F;
+    return low + t * (high + t * 1.39473018e-3F);
 }
 
 /* x / ln 2 to the nearest integer plus 3 2^22, whose lowest bits are then that integer. */
@@ -73,12 +71,12 @@ static inline float exp_reduce_f32(float x, float n)
  * of 3 2^22 leave at the top when shifted is halved and moved to the exponent. */
 static inline float m_exp_f32(float x)
 {
-    float z = x < -104.0F ? -104.0F : x;
-    z = z > 89.0F ? 89.0F : z; /* NaN passes both */
-    float shifted = exp_shifted_f32(z), r = exp_reduce_f32(z, shifted - 0x1.8p23F);
+    float shifted = exp_shifted_f32(x), r = exp_reduce_f32(x, shifted - 0x1.8p23F);
     float p = r + r * r * exp_series_f32(r) + 1.0F;
     uint32_t n = bits_of(shifted), half = n >> 1;
-    return p * float_of((half << 23) + 0x3F800000U) * float_of(((n - half) << 23) + 0x3F800000U);
+    p = p * float_of((half << 23) + 0x3F800000U) * float_of(((n - half) << 23) + 0x3F800000U);
+    p = x > 89.0F ? INFINITY : p;
+    return x < -104.0F ? 0.0F : p; /* NaN passes both */
 }
 
 /* ln x: x = 2^k m, m in [sqrt 1/2, sqrt 2); ln m = 2 atanh s, s = (m-1)/(m+1). */
@@ -148,31 +146,31 @@ static inline float m_erf_f32(float x)
     return x != x ? x : copysignf(size < 1.0F ? near : far, x);
 }
 
-/* top / (1 + e^-a), -110 <= a or NaN, with e^-a = 2^n (1 + c): c keeps the bits that 1 + c would
- * lose, and 1 + 2^n is split, so that the sum is rounded once. Where 2^n may overflow, 2^64 is
- * taken off it and off top; beside it the 1 vanishes. */
-static inline float logistic_f32(float top, float a)
+/* top / (1 + e^-a), and least below -110, with e^-a = 2^n (1 + c): c keeps the bits that 1 + c
+ * would lose, and 1 + 2^n is split, so that the sum is rounded once. Where 2^n may overflow, 2^64
+ * is taken off it and off top; beside it the 1 vanishes. */
+static inline float logistic_f32(float top, float a, float least)
 {
-    float z = a > 20.0F ? 20.0F : a; /* beyond: 1 + e^-a rounds to 1 */
-    float shifted = exp_shifted_f32(-z), n = shifted - 0x1.8p23F;
-    float first = -z - n * 0x1.63p-1F, second = n * 2.12194440e-4F;
+    float shifted = exp_shifted_f32(-a), n = shifted - 0x1.8p23F;
+    float first = -a - n * 0x1.63p-1F, second = n * 2.12194440e-4F;
     float r = first + second, rest = first - r + second;
     float c = r + (r * r * exp_series_f32(r) + rest);
     bool far = n > 100.0F;
     float power = float_of((bits_of(shifted) << 23) + (far ? 0x1F800000U : 0x3F800000U));
     float sum = 1.0F + power;
-    return top * (far ? 0x1p-64F : 1.0F) / (sum + (power * c + (power - (sum - 1.0F))));
+    float y = top * (far ? 0x1p-64F : 1.0F) / (sum + (power * c + (power - (sum - 1.0F))));
+    y = a > 20.0F ? top : y; /* 1 + e^-a rounds to 1 */
+    return a < -110.0F ? least : y;
 }
 
 static inline float m_sigmoid_f32(float a)
 {
-    return logistic_f32(1.0F, a < -110.0F ? -110.0F : a);
+    return logistic_f32(1.0F, a, 0.0F);
 }
 
 static inline float m_silu_f32(float a)
 {
-    float z = a < -110.0F ? -110.0F : a; /* below: -0, and at -inf its limit */
-    return logistic_f32(z, z);
+    return logistic_f32(a, a, -0.0F);
 }
 
 /* sin x and cos x where |x| < M_NEAR_F32: x = h pi + r, h whole or half, the first two products
@@ -187,14 +185,14 @@ static inline float sin_near_f32(float x, float h)
     q = q * t - 1.98097754e-4F;
     q = q * t + 8.33306927e-3F;
     q = q * t - 1.66666597e-1F;
-    return r + r * t * q;
+    return r + t * (r * q);
 }
 
 static inline float m_sin_near_f32(float x)
 {
     float shifted = x * 0x1.45f306p-2F + 0x1.8p23F;
     float y = sin_near_f32(x, shifted - 0x1.8p23F);
-    return float_of(bits_of(y) ^ bits_of(shifted) << 31);
+    return x == 0 ? x : float_of(bits_of(y) ^ bits_of(shifted) << 31); /* -0 stays */
 }
 
 static inline float m_cos_near_f32(float x)
@@ -294,8 +292,9 @@ static inline double wide_exp2(double x)
 
 static inline float m_exp2_f32(float a)
 {
-    float z = a < -151.0F ? -151.0F : a;
-    return (float)wide_exp2((double)(z > 129.0F ? 129.0F : z));
+    float y = (float)wide_exp2((double)a);
+    y = a > 129.0F ? INFINITY : y;
+    return a < -151.0F ? 0.0F : y;
 }
 
 /* e^x = 2^n (1 + even + odd) with the parts of e^r - 1 that an opposite r keeps and turns: x = n ln
@@ -321,24 +320,26 @@ static inline wide_powers wide_powers_of(double x)
 
 static inline float m_expm1_f32(float a)
 {
-    float z = a < -40.0F ? -40.0F : a;
-    wide_powers p = wide_powers_of((double)(z > 90.0F ? 90.0F : z));
-    return copysignf((float)(p.up * (p.odd + p.even) + (p.up - 1.0)), a);
+    wide_powers p = wide_powers_of((double)a);
+    float y = (float)(p.up * (p.odd + p.even) + (p.up - 1.0));
+    y = a > 90.0F ? INFINITY : y;
+    return copysignf(a < -40.0F ? -1.0F : y, a);
 }
 
 static inline float m_sinh_f32(float a)
 {
-    float z = a < -90.0F ? -90.0F : a;
-    wide_powers p = wide_powers_of((double)(z > 90.0F ? 90.0F : z));
+    float size = fabsf(a);
+    wide_powers p = wide_powers_of((double)size);
     double y = (p.up + p.down) * p.odd + (p.up - p.down) * (1.0 + p.even);
-    return copysignf((float)(0.5 * y), a);
+    return copysignf(size > 90.0F ? INFINITY : (float)(0.5 * y), a);
 }
 
 static inline float m_cosh_f32(float a)
 {
     float size = fabsf(a);
-    wide_powers p = wide_powers_of((double)(size > 90.0F ? 90.0F : size));
-    return (float)(0.5 * ((p.up + p.down) * (1.0 + p.even) + (p.up - p.down) * p.odd));
+    wide_powers p = wide_powers_of((double)size);
+    double y = (p.up + p.down) * (1.0 + p.even) + (p.up - p.down) * p.odd;
+    return size > 90.0F ? INFINITY : (float)(0.5 * y);
 }
 
 /* x = 2^whole m, m in [sqrt 1/2, sqrt 2); x > 0 and normal. */
@@ -405,11 +406,11 @@ static inline bool is_odd_f32(float b)
  * 2^40 is not as good as an infinite b. */
 static inline float m_pow_f32(float a, float b)
 {
-    float y = b < -0x1p40F ? -0x1p40F : b;
-    y = y > 0x1p40F ? 0x1p40F : y;
+    float size = fabsf(b), y = copysignf(size > 0x1p40F ? 0x1p40F : size, b);
     double p = wide_log((double)fabsf(a), 0x1.71547652b82fep0, 1.0) * (double)y;
-    p = p < -200.0 ? -200.0 : p;
-    float power = (float)wide_exp2(p > 200.0 ? 200.0 : p);
+    double wide = wide_exp2(p);
+    wide = p > 200.0 ? (double)INFINITY : wide;
+    float power = (float)(p < -200.0 ? 0.0 : wide);
     float below = is_fraction_f32(b) ? NAN : power;
     below = a == -INFINITY ? power : below;
     power = a < 0 ? below : power;
@@ -582,10 +583,8 @@ static inline float m_hypot_f32(float a, float b)
 /* As in f32; r in two parts, r = first - second. */
 static inline double m_exp_f64(double x)
 {
-    double z = x < -746.0 ? -746.0 : x;
-    z = z > 710.0 ? 710.0 : z;
-    double shifted = z * 0x1.71547652b82fep0 + 0x1.8p52, n = shifted - 0x1.8p52;
-    double first = z - n * 0x1.62e42feep-1, second = n * 0x1.a39ef35793c76p-33;
+    double shifted = x * 0x1.71547652b82fep0 + 0x1.8p52, n = shifted - 0x1.8p52;
+    double first = x - n * 0x1.62e42feep-1, second = n * 0x1.a39ef35793c76p-33;
     double r = first - second;
     double q = 0x1.af748f8c43fa4p-26;
     q = q * r + 0x1.289fd93c77a6ap-22;
@@ -599,8 +598,10 @@ static inline double m_exp_f64(double x)
     q = q * r + 0x1.0000000000003p-1;
     double p = 1.0 + (first - (second - r * r * q));
     uint64_t bits = bits_of_double(shifted), half = bits >> 1;
-    return p * double_of((half << 52) + 0x3FF0000000000000U) *
-           double_of(((bits - half) << 52) + 0x3FF0000000000000U);
+    p = p * double_of((half << 52) + 0x3FF0000000000000U) *
+        double_of(((bits - half) << 52) + 0x3FF0000000000000U);
+    p = x > 710.0 ? (double)INFINITY : p;
+    return x < -746.0 ? 0.0 : p;
 }
 
 /* As in f32: f - (f^2/2 - s (f^2/2 + 2 t q)) is 2 atanh s, rounded where it is small. */
