@@ -7,21 +7,25 @@
 #include <string.h>
 
 #define MOST_LEVELS 54
-#define ROW_BYTES ((size_t)TP_MOST_COLUMNS * 8)
+/* Rows of one column that are searched at once: they stay in the first-level cache. */
+#define FIND_RUN 4096
 
-size_t tp_accumulator_bytes(void)
+/* Lanes, stack, index and recent. */
+size_t tp_accumulator_bytes(int64_t most)
 {
-    return (TP_LANES + MOST_LEVELS + 1) * ROW_BYTES;
+    return (TP_LANES + MOST_LEVELS + 2) * (size_t)most * 8;
 }
 
 void tp_accumulator_init(tp_accumulator *acc, const tp_cpu_loops *loops, tp_op op, tp_dtype type,
-                         char *memory)
+                         int64_t most, char *memory)
 {
+    size_t row_bytes = (size_t)most * 8;
     *acc = (tp_accumulator){.loops = loops, .op = op, .type = type};
     acc->size = (int64_t)tp_dtype_size(type);
     acc->lane = memory;
-    acc->stack = acc->lane + TP_LANES * ROW_BYTES;
-    acc->index = (int64_t *)(void *)(acc->stack + MOST_LEVELS * ROW_BYTES);
+    acc->stack = acc->lane + TP_LANES * row_bytes;
+    acc->index = (int64_t *)(void *)(acc->stack + MOST_LEVELS * row_bytes);
+    acc->recent = (int32_t *)(void *)(acc->index + most);
 }
 
 /* Sums and products: the same order of operations. */
@@ -55,8 +59,9 @@ static void clear(tp_accumulator *acc)
 void tp_accumulator_begin(tp_accumulator *acc, int64_t columns)
 {
     acc->columns = columns;
-    acc->at = acc->blocks = 0;
+    acc->at = acc->blocks = acc->since = 0;
     acc->levels = 0;
+    memset(acc->recent, -1, (size_t)columns * sizeof *acc->recent);
     clear(acc);
 }
 
@@ -113,12 +118,27 @@ static void sum_run(tp_accumulator *acc, int64_t n, const char *x)
     }
 }
 
-static void sum_rows(tp_accumulator *acc, int64_t n, const char *x)
+/* Rows that belong to one lane are added together, four at a time. */
+static void sum_rows(tp_accumulator *acc, int64_t n, const char *x, int64_t step)
 {
-    int64_t row = row_bytes(acc);
-    for (int64_t r = 0; r < n; r++, x += row) {
-        add(acc, acc->columns, x, acc->lane + acc->at % TP_LANES * row);
-        if (++acc->at % TP_SUM_BLOCK == 0) end_block(acc);
+    int64_t row = row_bytes(acc), step_bytes = step * acc->size;
+    while (n > 0) {
+        int64_t room = TP_SUM_BLOCK - acc->at % TP_SUM_BLOCK, take = n < room ? n : room,
+                phase = acc->at % TP_LANES;
+        if (acc->op == TP_OP_PROD) {
+            take = 1;
+            add(acc, acc->columns, x, acc->lane + phase * row);
+        } else {
+            if (take > 4 * TP_LANES) take = 4 * TP_LANES;
+            for (int64_t k = 0; k < TP_LANES && k < take; k++)
+                acc->loops->add_rows[acc->type]((take - k + TP_LANES - 1) / TP_LANES, acc->columns,
+                                                x + k * step_bytes, TP_LANES * step,
+                                                acc->lane + (phase + k) % TP_LANES * row);
+        }
+        acc->at += take;
+        n -= take;
+        x += take * step_bytes;
+        if (acc->at % TP_SUM_BLOCK == 0) end_block(acc);
     }
 }
 
@@ -141,74 +161,91 @@ static bool is_smallest(const tp_accumulator *acc)
     return acc->op == TP_OP_MIN || acc->op == TP_OP_ARGMIN;
 }
 
-static void best_take(tp_accumulator *acc, int64_t n, const char *x)
+static void best_take(tp_accumulator *acc, int64_t n, const char *x, int64_t step)
 {
     bool smallest = is_smallest(acc);
-    int64_t row = row_bytes(acc), r = 0;
-    if (acc->at == 0) memcpy(acc->lane, x, (size_t)row), r = 1;
-    if (acc->columns == 1)
+    if (n == 0) return;
+    if (acc->at == 0) memcpy(acc->lane, x, (size_t)row_bytes(acc));
+    if (acc->columns == 1 && step == 1)
         acc->loops->best[smallest][acc->type](n, x, acc->lane);
-    else {
-        tp_loop best = acc->loops->op[smallest ? TP_OP_MINIMUM : TP_OP_MAXIMUM][acc->type];
-        for (; r < n; r++) best(acc->columns, x + r * row, acc->lane, NULL, acc->lane);
-    }
+    else
+        acc->loops->best_over[smallest][acc->type](n, acc->columns, x, step, acc->lane);
     acc->at += n;
 }
 
-/* Where x is better than the best, or the first NaN: x is the best, at `at`. */
-static void replace(const tp_accumulator *acc, int64_t n, const char *x, char *best, int64_t *index,
-                    int64_t at)
+/* Whether x is better than *best or the first NaN; then *best is x. */
+static bool replace_one(const tp_accumulator *acc, const char *x, char *best)
 {
-    acc->loops->replace[is_smallest(acc)][acc->type](n, x, best, index, at);
+    int32_t index = -1;
+    acc->loops->replace[is_smallest(acc)][acc->type](1, x, best, &index, 0);
+    return index == 0;
 }
 
-/* One column: the best of the tile first, which is quick; where it is only if it is the best so
+/* One column: the best of a run first, which is quick; where it is only if it is the best so
  * far. */
 static void find_run(tp_accumulator *acc, int64_t n, const char *x)
 {
-    uint64_t best = 0; /* of any type */
-    if (n == 0) return;
-    if (acc->at == 0) {
+    if (n > 0 && acc->at == 0) {
         memcpy(acc->lane, x, (size_t)acc->size);
         acc->index[0] = 0;
     }
-    memcpy(&best, x, (size_t)acc->size);
-    acc->loops->best[is_smallest(acc)][acc->type](n, x, &best);
-    int64_t before = acc->index[0];
-    acc->index[0] = -1;
-    replace(acc, 1, (const char *)&best, acc->lane, acc->index, 0);
-    acc->index[0] =
-        acc->index[0] < 0 ? before : acc->at + acc->loops->find[acc->type](n, x, acc->lane);
-    acc->at += n;
+    while (n > 0) {
+        int64_t take = n < FIND_RUN ? n : FIND_RUN;
+        uint64_t best = 0; /* of any type */
+        memcpy(&best, x, (size_t)acc->size);
+        acc->loops->best[is_smallest(acc)][acc->type](take, x, &best);
+        if (replace_one(acc, (const char *)&best, acc->lane))
+            acc->index[0] = acc->at + acc->loops->find[acc->type](take, x, acc->lane);
+        acc->at += take;
+        n -= take;
+        x += take * acc->size;
+    }
 }
 
-static void find_rows(tp_accumulator *acc, int64_t n, const char *x)
+/* Positions since `since` become positions from the start. */
+static void settle(tp_accumulator *acc)
 {
-    int64_t row = row_bytes(acc);
-    for (int64_t r = 0; r < n; r++, x += row, acc->at++) {
+    for (int64_t c = 0; c < acc->columns; c++) {
+        if (acc->recent[c] >= 0) acc->index[c] = acc->since + acc->recent[c];
+        acc->recent[c] = -1;
+    }
+    acc->since = acc->at;
+}
+
+/* Positions of 32 bits are quicker to keep. */
+static void find_rows(tp_accumulator *acc, int64_t n, const char *x, int64_t step)
+{
+    for (int64_t r = 0; r < n; r++, x += step * acc->size, acc->at++) {
+        if (acc->at - acc->since == INT32_MAX) settle(acc);
         if (acc->at == 0) {
-            memcpy(acc->lane, x, (size_t)row);
+            memcpy(acc->lane, x, (size_t)row_bytes(acc));
             memset(acc->index, 0, (size_t)acc->columns * sizeof *acc->index);
         } else
-            replace(acc, acc->columns, x, acc->lane, acc->index, acc->at);
+            acc->loops->replace[is_smallest(acc)][acc->type](
+                acc->columns, x, acc->lane, acc->recent, (int32_t)(acc->at - acc->since));
     }
 }
 
 /* ---- All ------------------------------------------------------------------------------------ */
 
-void tp_accumulator_take(tp_accumulator *acc, int64_t n, const char *x)
+void tp_accumulator_take(tp_accumulator *acc, int64_t n, const char *x, int64_t step)
 {
-    bool one = acc->columns == 1;
-    if (tp_accumulator_finds(acc))
-        (one ? find_run : find_rows)(acc, n, x);
+    bool one = acc->columns == 1 && step == 1, finds = tp_accumulator_finds(acc);
+    if (finds && one)
+        find_run(acc, n, x);
+    else if (finds)
+        find_rows(acc, n, x, step);
+    else if (is_sum(acc) && one)
+        sum_run(acc, n, x);
     else if (is_sum(acc))
-        (one ? sum_run : sum_rows)(acc, n, x);
+        sum_rows(acc, n, x, step);
     else
-        best_take(acc, n, x);
+        best_take(acc, n, x, step);
 }
 
 const char *tp_accumulator_finish(tp_accumulator *acc)
 {
+    if (tp_accumulator_finds(acc)) settle(acc);
     return is_sum(acc) ? finish_sum(acc) : acc->lane;
 }
 
@@ -221,15 +258,16 @@ void tp_accumulator_merge(tp_accumulator *acc, const char *result, const int64_t
         return;
     }
     if (!tp_accumulator_finds(acc)) {
-        best_take(acc, 1, result);
+        best_take(acc, 1, result, 1);
         return;
     }
     if (acc->at == 0) {
         memcpy(acc->lane, result, (size_t)row);
         memcpy(acc->index, index, (size_t)acc->columns * sizeof *index);
     }
-    for (int64_t c = 0; c < acc->columns; c++)
-        replace(acc, 1, result + c * acc->size, acc->lane + c * acc->size, acc->index + c,
-                index[c]);
+    for (int64_t c = 0; c < acc->columns; c++) {
+        if (replace_one(acc, result + c * acc->size, acc->lane + c * acc->size))
+            acc->index[c] = index[c];
+    }
     acc->at++;
 }

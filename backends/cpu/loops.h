@@ -48,15 +48,22 @@ typedef struct tp_cpu_loops {
     /* lane[j] += x[i] for i % LANES == j; n a multiple of LANES unless it is the row's end. */
     void (*sum_f32)(int64_t n, const float *x, float *lane);
     void (*sum_f64)(int64_t n, const double *x, double *lane);
+    /* F32, F64: y[r] = the sum of n <= BLOCK elements of row r; rows are step elements apart. */
+    void (*sum_rows[TP_DTYPE_COUNT])(int64_t rows, int64_t n, const void *x, int64_t step, void *y);
     /* y[i] += x[i] */
     tp_loop accumulate[TP_DTYPE_COUNT];
+    /* The same for so many rows of x, one after the other, that are step elements apart. */
+    void (*add_rows[TP_DTYPE_COUNT])(int64_t rows, int64_t n, const void *x, int64_t step, void *y);
     /* *y = the best of *y and n elements of x, by the rules of maximum [0] and minimum [1]. */
     void (*best[2][TP_DTYPE_COUNT])(int64_t n, const void *x, void *y);
+    /* y[i] = the best of y[i] and x[i] of each row. */
+    void (*best_over[2][TP_DTYPE_COUNT])(int64_t rows, int64_t n, const void *x, int64_t step,
+                                         void *y);
     /* The first of n elements that is equal to *best or, like it, NaN; n: none. */
     int64_t (*find[TP_DTYPE_COUNT])(int64_t n, const void *x, const void *best);
     /* best[i] = x[i] and index[i] = at where x[i] is larger [0] or smaller [1] or the first NaN. */
-    void (*replace[2][TP_DTYPE_COUNT])(int64_t n, const void *x, void *best, int64_t *index,
-                                       int64_t at);
+    void (*replace[2][TP_DTYPE_COUNT])(int64_t n, const void *x, void *best, int32_t *index,
+                                       int32_t at);
     /* to[r * to_row + i] = from[i * from_step + r], r < rows, i < n, by log2 of the element's
      * size; steps in bytes. */
     void (*transpose[4])(int64_t rows, int64_t n, const char *from, int64_t from_step, char *to,

@@ -20,6 +20,37 @@
 SUM(f32, float)
 SUM(f64, double)
 
+/* The sum of a block: lanes, then halves onto halves. */
+#define SUM_ROWS(DT, dt, T, unused)                                                                \
+    typedef T lanes_##dt                                                                           \
+        __attribute__((vector_size(TP_LANES * sizeof(T)), aligned(sizeof(T)), may_alias));         \
+    static inline T sum_lanes_##dt(const lanes_##dt *lanes)                                        \
+    {                                                                                              \
+        lanes_##dt v = *lanes;                                                                     \
+        v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, \
+                                     15);                                                          \
+        v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);        \
+        v += __builtin_shufflevector(v, v, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3);        \
+        return v[0] + v[1];                                                                        \
+    }                                                                                              \
+    static inline T sum_block_##dt(int64_t n, const T *x)                                          \
+    {                                                                                              \
+        lanes_##dt acc = {0}, part = {0};                                                          \
+        int64_t i = 0;                                                                             \
+        for (; i + TP_LANES <= n; i += TP_LANES)                                                   \
+            acc += *(const lanes_##dt *)(const void *)(x + i);                                     \
+        memcpy(&part, x + i, (size_t)(n - i) * sizeof *x);                                         \
+        if (i < n) acc += part;                                                                    \
+        return sum_lanes_##dt(&acc);                                                               \
+    }                                                                                              \
+    static void sum_rows_##dt(int64_t rows, int64_t n, const void *px, int64_t step, void *py)     \
+    {                                                                                              \
+        const T *x = px;                                                                           \
+        T *y = py;                                                                                 \
+        for (int64_t r = 0; r < rows; r++, x += step) y[r] = sum_block_##dt(n, x);                 \
+    }
+FLOAT_TYPES(SUM_ROWS, unused)
+
 #define ACCUMULATE(DT, dt, T, unused)                                                              \
     static void accumulate_##dt(int64_t n, const void *pa, const void *pb, const void *pc,         \
                                 void *py)                                                          \
@@ -31,41 +62,130 @@ SUM(f64, double)
     }
 NUM_TYPES(ACCUMULATE, unused)
 
+/* Four rows at a time: y is read and written once for them. */
+#define ADD_ROWS(DT, dt, T, unused)                                                                \
+    static void add_rows_##dt(int64_t rows, int64_t n, const void *px, int64_t step, void *py)     \
+    {                                                                                              \
+        const T *x = px;                                                                           \
+        T *y = py;                                                                                 \
+        for (; rows >= 4; rows -= 4, x += 4 * step) {                                              \
+            const T *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;                              \
+            EACH y[i] = (T)((T)((T)((T)(y[i] + x[i]) + x1[i]) + x2[i]) + x3[i]);                   \
+        }                                                                                          \
+        for (; rows > 0; rows--, x += step) {                                                      \
+            EACH y[i] = (T)(y[i] + x[i]);                                                          \
+        }                                                                                          \
+    }
+NUM_TYPES(ADD_ROWS, unused)
+
 /* The best of *y and x. Neither order nor repetition matters: lanes run over x, and the last block
- * of lanes overlaps the one before, so that there is no tail. */
-#define BEST_LANES(DT, dt, T, name, LANES)                                                         \
-    static inline T best_##name##_##dt##_##LANES(int64_t n, const T *x, T best)                    \
+ * of lanes overlaps the one before, so that there is no tail.
+ *
+ * Floats: what a comparison alone picks is right unless there is a NaN, or the best is a zero that
+ * the other one beats: a quick pass sees both, and leaves them to the exact one. */
+#define IS_BEATEN_max(y) ((y) == 0 && __builtin_signbit(y))
+#define IS_BEATEN_min(y) ((y) == 0 && !__builtin_signbit(y))
+#define QUICK_max(x, y) ((x) > (y) ? (x) : (y))
+#define QUICK_min(x, y) ((x) < (y) ? (x) : (y))
+#define BEST_LANES(DT, dt, T, name, LANES, pick, SUFFIX)                                           \
+    static inline T best_##name##_##dt##_##LANES##SUFFIX(int64_t n, const T *x, T best, int *nan)  \
     {                                                                                              \
         T lane[LANES];                                                                             \
-        for (int j = 0; j < LANES; j++) lane[j] = best;                                            \
+        int bad[LANES];                                                                            \
+        for (int j = 0; j < LANES; j++) lane[j] = best, bad[j] = 0;                                \
         for (int64_t i = 0; i < n; i += LANES) {                                                   \
             const T *block = x + (i + LANES <= n ? i : n - LANES);                                 \
-            for (int j = 0; j < LANES; j++) lane[j] = m_##name(block[j], lane[j]);                 \
+            for (int j = 0; j < LANES; j++) {                                                      \
+                lane[j] = pick(block[j], lane[j]);                                                 \
+                bad[j] |= block[j] != block[j];                                                    \
+            }                                                                                      \
         }                                                                                          \
         for (int half = LANES / 2; half > 0; half /= 2) {                                          \
-            for (int j = 0; j < half; j++) lane[j] = m_##name(lane[j], lane[j + half]);            \
+            for (int j = 0; j < half; j++) {                                                       \
+                lane[j] = pick(lane[j], lane[j + half]);                                           \
+                bad[j] |= bad[j + half];                                                           \
+            }                                                                                      \
         }                                                                                          \
+        *nan = bad[0];                                                                             \
         return lane[0];                                                                            \
     }
-#define BEST(DT, dt, T, name)                                                                      \
-    BEST_LANES(DT, dt, T, name, 64)                                                                \
-    BEST_LANES(DT, dt, T, name, 16)                                                                \
+#define BEST_FUNCTION(DT, dt, T, name, QUICK)                                                      \
     static void best_##name##_##dt(int64_t n, const void *px, void *py)                            \
     {                                                                                              \
         const T *x = px;                                                                           \
         T best;                                                                                    \
+        int unused;                                                                                \
         memcpy(&best, py, sizeof best);                                                            \
-        if (n >= 64)                                                                               \
-            best = best_##name##_##dt##_64(n, x, best);                                            \
-        else if (n >= 16)                                                                          \
-            best = best_##name##_##dt##_16(n, x, best);                                            \
-        else {                                                                                     \
+        QUICK if (n >= 64) best = best_##name##_##dt##_64(n, x, best, &unused);                    \
+        else if (n >= 16) best = best_##name##_##dt##_16(n, x, best, &unused);                     \
+        else                                                                                       \
+        {                                                                                          \
             for (int64_t i = 0; i < n; i++) best = m_##name(best, x[i]);                           \
         }                                                                                          \
         memcpy(py, &best, sizeof best);                                                            \
     }
-NUM_TYPES(BEST, max)
-NUM_TYPES(BEST, min)
+#define BEST_QUICK(DT, dt, T, name)                                                                \
+    if (n >= 16 && best == best) {                                                                 \
+        int nan = 0;                                                                               \
+        T quick = n >= 64 ? best_##name##_##dt##_64q(n, x, best, &nan)                             \
+                          : best_##name##_##dt##_16q(n, x, best, &nan);                            \
+        if (!nan && !IS_BEATEN_##name(quick)) {                                                    \
+            memcpy(py, &quick, sizeof quick);                                                      \
+            return;                                                                                \
+        }                                                                                          \
+    }
+#define BEST(DT, dt, T, name)                                                                      \
+    BEST_LANES(DT, dt, T, name, 64, m_##name, )                                                    \
+    BEST_LANES(DT, dt, T, name, 16, m_##name, )                                                    \
+    BEST_FUNCTION(DT, dt, T, name, )
+#define FLOAT_BEST(DT, dt, T, name)                                                                \
+    BEST_LANES(DT, dt, T, name, 64, m_##name, )                                                    \
+    BEST_LANES(DT, dt, T, name, 16, m_##name, )                                                    \
+    BEST_LANES(DT, dt, T, name, 64, QUICK_##name, q)                                               \
+    BEST_LANES(DT, dt, T, name, 16, QUICK_##name, q)                                               \
+    BEST_FUNCTION(DT, dt, T, name, BEST_QUICK(DT, dt, T, name))
+FLOAT_TYPES(FLOAT_BEST, max)
+FLOAT_TYPES(FLOAT_BEST, min)
+INT_TYPES(BEST, max)
+INT_TYPES(BEST, min)
+
+#define BEST_OVER(DT, dt, T, name)                                                                 \
+    static void best_over_##name##_##dt(int64_t rows, int64_t n, const void *px, int64_t step,     \
+                                        void *py)                                                  \
+    {                                                                                              \
+        const T *x = px;                                                                           \
+        T *y = py;                                                                                 \
+        for (int64_t r = 0; r < rows; r++, x += step) {                                            \
+            EACH y[i] = m_##name(x[i], y[i]);                                                      \
+        }                                                                                          \
+    }
+/* What the quick pass writes is in the rows or was there: the exact one may start from it. */
+#define FLOAT_BEST_OVER(DT, dt, T, name)                                                           \
+    BEST_OVER(DT, dt##_exact, T, name)                                                             \
+    static void best_over_##name##_##dt(int64_t rows, int64_t n, const void *px, int64_t step,     \
+                                        void *py)                                                  \
+    {                                                                                              \
+        const T *x = px;                                                                           \
+        T *y = py;                                                                                 \
+        for (; rows >= 4; rows -= 4, x += 4 * step) {                                              \
+            const T *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;                              \
+            int bad = 0;                                                                           \
+            EACH                                                                                   \
+            {                                                                                      \
+                T a = QUICK_##name(x[i], y[i]), b = QUICK_##name(x1[i], a),                        \
+                  c = QUICK_##name(x2[i], b), d = QUICK_##name(x3[i], c);                          \
+                bad |= __builtin_isunordered(x[i], x1[i]) | __builtin_isunordered(x2[i], x3[i]) |  \
+                       IS_BEATEN_##name(d);                                                        \
+                y[i] = d;                                                                          \
+            }                                                                                      \
+            if (bad) best_over_##name##_##dt##_exact(4, n, x, step, y);                            \
+        }                                                                                          \
+        best_over_##name##_##dt##_exact(rows, n, x, step, y);                                      \
+    }
+FLOAT_TYPES(FLOAT_BEST_OVER, max)
+FLOAT_TYPES(FLOAT_BEST_OVER, min)
+INT_TYPES(BEST_OVER, max)
+INT_TYPES(BEST_OVER, min)
 
 /* Position of the first element that is equal to *pbest, or a NaN like it; n if there is none. */
 #define FIND(DT, dt, T, unused)                                                                    \
@@ -75,7 +195,13 @@ NUM_TYPES(BEST, min)
         T best;                                                                                    \
         memcpy(&best, pbest, sizeof best);                                                         \
         bool nan = best != best;                                                                   \
-        for (int64_t i = 0; i < n; i++) {                                                          \
+        int64_t i = 0;                                                                             \
+        for (; i + 64 <= n; i += 64) {                                                             \
+            int hit = 0;                                                                           \
+            for (int j = 0; j < 64; j++) hit |= (x[i + j] == best) | (x[i + j] != x[i + j]);       \
+            if (hit) break;                                                                        \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
             if (x[i] == best || (nan && x[i] != x[i])) return i;                                   \
         }                                                                                          \
         return n;                                                                                  \
@@ -84,8 +210,8 @@ NUM_TYPES(FIND, unused)
 
 /* Where x[i] is better than best[i], or the first NaN: best[i] = x[i], index[i] = at. */
 #define REPLACE(DT, dt, T, name, better)                                                           \
-    static void replace_##name##_##dt(int64_t n, const void *px, void *pbest, int64_t *index,      \
-                                      int64_t at)                                                  \
+    static void replace_##name##_##dt(int64_t n, const void *px, void *pbest, int32_t *index,      \
+                                      int32_t at)                                                  \
     {                                                                                              \
         const T *x = px;                                                                           \
         T *best = pbest;                                                                           \

@@ -15,6 +15,8 @@
 
 /* Fewer elements than that make one result: several results side by side are faster. */
 #define FEW 32
+/* The same of values that are read in place. */
+#define FEW_DIRECT 16
 
 /* Chunks of a group, whose results are kept. */
 #define MOST_CHUNKS 65536
@@ -27,6 +29,8 @@ typedef struct job {
     tp_tile_program prologue, epilogue;
     tp_dtype type;   /* compute type of the values */
     int64_t count;   /* elements that make one result */
+    bool one;        /* results of a group are worked on one by one, else side by side */
+    bool direct;     /* values lie in memory as they are added, and are not copied */
     int64_t columns; /* results in a group */
     int64_t groups;  /* along the innermost kept dim */
     int64_t units;   /* groups in all */
@@ -41,6 +45,8 @@ typedef struct state {
     char *scratch; /* of the prologue */
     char *after;   /* of the epilogue */
     char *result;  /* a row of results */
+    char *value;   /* the same before it is divided or rounded */
+    int64_t *index;
     tp_accumulator acc;
 } state;
 
@@ -63,12 +69,12 @@ static void find_group(const job *j, int64_t number, group *g)
     }
 }
 
-/* Tiles over the reduced dims. One column: rows x n over its two innermost dims; otherwise rows
+/* Tiles over the reduced dims. One by one: rows x n over its two innermost dims; otherwise rows
  * along its innermost, n along the columns. Of the innermost dim only [begin, end). */
-static void read_group(const job *j, state *s, const group *g, int64_t begin, int64_t end)
+static void read_tiles(const job *j, state *s, const group *g, int64_t begin, int64_t end)
 {
     const tp_nest *red = &j->reduced;
-    bool one = j->columns == 1;
+    bool one = j->one;
     int inner = red->ndim - 1, row_dim = one ? inner - 1 : inner,
         outer_dims = row_dim > 0 ? row_dim : 0;
     int64_t from_n = one ? begin : 0, n = one ? end : g->columns, from_row = one ? 0 : begin,
@@ -91,9 +97,66 @@ static void read_group(const job *j, state *s, const group *g, int64_t begin, in
                 int64_t tr = rows - r < tile_rows ? rows - r : tile_rows,
                         tn = n - i < tile_n ? n - i : tile_n;
                 const char *x = tp_tile_run(&j->prologue, tr, tn, loads, NULL, NULL, s->scratch);
-                tp_accumulator_take(&s->acc, one ? tr * tn : tr, x);
+                tp_accumulator_take(&s->acc, one ? tr * tn : tr, x, one ? 1 : tn);
             }
         }
+    }
+}
+
+/* The same where values lie in memory as they are added: no tiles. */
+static void read_direct(const job *j, state *s, const group *g, int64_t begin, int64_t end)
+{
+    const tp_nest *red = &j->reduced;
+    int inner = red->ndim - 1;
+    int64_t outer = 1, stride = red->stride[1][inner];
+    for (int d = 0; d < inner; d++) outer *= red->shape[d];
+    for (int64_t o = 0; o < outer; o++) {
+        const char *at = j->kept.base[1] + g->offset[1] + tp_nest_offset(red, 1, inner, o);
+        tp_accumulator_take(&s->acc, end - begin, at + begin * stride, stride / s->acc.size);
+    }
+}
+
+static void read_part(const job *j, state *s, const group *g, int64_t begin, int64_t end)
+{
+    tp_accumulator_begin(&s->acc, j->one ? 1 : g->columns);
+    (j->direct ? read_direct : read_tiles)(j, s, g, begin, end);
+}
+
+/* Short dense lines by one call for all of them; whether it could. */
+static bool read_short(const job *j, state *s, const group *g)
+{
+    tp_op op = (tp_op)j->step->op;
+    bool sums = op == TP_OP_SUM || op == TP_OP_MEAN;
+    if (!j->direct || !sums || j->count > TP_SUM_BLOCK || !j->loops->sum_rows[j->type])
+        return false;
+    if (j->reduced.ndim > 1) return false;
+    j->loops->sum_rows[j->type](g->columns, j->count, j->kept.base[1] + g->offset[1],
+                                j->kept.stride[1][j->kept.ndim - 1] / s->acc.size, s->value);
+    return true;
+}
+
+static void take_values(state *s, int64_t columns)
+{
+    memcpy(s->value, tp_accumulator_finish(&s->acc), (size_t)(columns * s->acc.size));
+    memcpy(s->index, s->acc.index, (size_t)columns * sizeof *s->index);
+}
+
+/* All elements of a group: its values, and where they are. */
+static void read_group(const job *j, state *s, const group *g)
+{
+    int64_t end = j->count ? j->reduced.shape[j->reduced.ndim - 1] : 0, size = s->acc.size;
+    if (!j->one) {
+        read_part(j, s, g, 0, end);
+        take_values(s, g->columns);
+        return;
+    }
+    if (j->count && read_short(j, s, g)) return;
+    group line = *g;
+    for (int64_t c = 0; c < g->columns; c++) {
+        read_part(j, s, &line, 0, end);
+        memcpy(s->value + c * size, tp_accumulator_finish(&s->acc), (size_t)size);
+        s->index[c] = s->acc.index[0];
+        for (int k = 1; k <= j->loads; k++) line.offset[k] += j->kept.stride[k][j->kept.ndim - 1];
     }
 }
 
@@ -117,8 +180,8 @@ static void divide(const job *j, int64_t columns, const char *sum, char *y)
 /* The group's results in compute form of step->reduced. */
 static const char *finish(const job *j, state *s, int64_t columns)
 {
-    const char *y = tp_accumulator_finish(&s->acc);
-    if (tp_accumulator_finds(&s->acc)) return (const char *)s->acc.index;
+    const char *y = s->value;
+    if (tp_accumulator_finds(&s->acc)) return (const char *)s->index;
     if (j->step->op == TP_OP_MEAN) {
         divide(j, columns, y, s->result);
         return s->result;
@@ -150,8 +213,8 @@ static void write_group(const job *j, state *s, const group *g)
 
 static size_t state_bytes(const job *j)
 {
-    return (size_t)(j->prologue.slots + j->epilogue.slots) * TP_SLOT_BYTES + RESULT_BYTES +
-           tp_accumulator_bytes();
+    return (size_t)(j->prologue.slots + j->epilogue.slots) * TP_SLOT_BYTES + 3 * RESULT_BYTES +
+           tp_accumulator_bytes(j->one ? 1 : j->columns);
 }
 
 /* NULL: out of memory, which is noted. */
@@ -165,7 +228,10 @@ static char *state_begin(job *j, state *s)
     s->scratch = memory;
     s->after = s->scratch + (size_t)j->prologue.slots * TP_SLOT_BYTES;
     s->result = s->after + (size_t)j->epilogue.slots * TP_SLOT_BYTES;
-    tp_accumulator_init(&s->acc, j->loops, (tp_op)j->step->op, j->type, s->result + RESULT_BYTES);
+    s->value = s->result + RESULT_BYTES;
+    s->index = (int64_t *)(void *)(s->value + RESULT_BYTES);
+    tp_accumulator_init(&s->acc, j->loops, (tp_op)j->step->op, j->type, j->one ? 1 : j->columns,
+                        s->value + 2 * RESULT_BYTES);
     tp_tile_begin(&j->prologue, s->scratch);
     if (j->step->epilogue.load_count) tp_tile_begin(&j->epilogue, s->after);
     return memory;
@@ -180,8 +246,7 @@ static void run_groups(void *arg, int64_t begin, int64_t end)
     if (!memory) return;
     for (int64_t u = begin; u < end; u++) {
         find_group(j, u, &g);
-        tp_accumulator_begin(&s.acc, g.columns);
-        if (j->count) read_group(j, &s, &g, 0, j->reduced.shape[j->reduced.ndim - 1]);
+        read_group(j, &s, &g);
         write_group(j, &s, &g);
     }
     tp_context_free(j->context, memory, state_bytes(j));
@@ -190,7 +255,7 @@ static void run_groups(void *arg, int64_t begin, int64_t end)
 /* A chunk's results, then where they are. */
 static char *partial_at(const job *j, int64_t number)
 {
-    return j->partial + (size_t)number * 2 * RESULT_BYTES;
+    return j->partial + number * j->columns * 16;
 }
 
 /* Unit u, chunk c is number u * chunks + c; the reduced nest is one dim. */
@@ -204,12 +269,11 @@ static void run_chunks(void *arg, int64_t begin, int64_t end)
     for (int64_t number = begin; number < end; number++) {
         int64_t first = number % j->chunks * TP_SUM_CHUNK, left = j->count - first;
         find_group(j, number / j->chunks, &g);
-        tp_accumulator_begin(&s.acc, g.columns);
-        read_group(j, &s, &g, first, first + (left < TP_SUM_CHUNK ? left : TP_SUM_CHUNK));
+        read_part(j, &s, &g, first, first + (left < TP_SUM_CHUNK ? left : TP_SUM_CHUNK));
         char *to = partial_at(j, number);
         memcpy(to, tp_accumulator_finish(&s.acc), (size_t)(g.columns * s.acc.size));
         if (!tp_accumulator_finds(&s.acc)) continue;
-        int64_t *index = (int64_t *)(void *)(to + RESULT_BYTES);
+        int64_t *index = (int64_t *)(void *)(to + j->columns * 8);
         for (int64_t c = 0; c < g.columns; c++) index[c] = first + s.acc.index[c];
     }
     tp_context_free(j->context, memory, state_bytes(j));
@@ -227,8 +291,9 @@ static void merge_chunks(void *arg, int64_t begin, int64_t end)
         tp_accumulator_begin(&s.acc, g.columns);
         for (int64_t c = 0; c < j->chunks; c++) {
             char *from = partial_at(j, u * j->chunks + c);
-            tp_accumulator_merge(&s.acc, from, (const int64_t *)(void *)(from + RESULT_BYTES));
+            tp_accumulator_merge(&s.acc, from, (const int64_t *)(void *)(from + j->columns * 8));
         }
+        take_values(&s, g.columns);
         write_group(j, &s, &g);
     }
     tp_context_free(j->context, memory, state_bytes(j));
@@ -236,7 +301,7 @@ static void merge_chunks(void *arg, int64_t begin, int64_t end)
 
 static tp_status run_in_chunks(job *j, const tp_run *run)
 {
-    size_t bytes = (size_t)(j->units * j->chunks) * 2 * RESULT_BYTES;
+    size_t bytes = (size_t)(j->units * j->chunks * j->columns) * 16;
     j->partial = tp_context_alloc(j->context, bytes);
     if (!j->partial) return TP_E_NOMEM;
     tp_parallel_for(run->threads, j->units * j->chunks, 1, run_chunks, j);
@@ -262,8 +327,18 @@ static bool kept_is_faster(const job *j)
 
 static void cut_groups(job *j, int threads)
 {
-    int64_t width = j->kept.shape[j->kept.ndim - 1];
-    int64_t most = kept_is_faster(j) ? TP_MOST_COLUMNS : j->count < FEW ? TP_TILE / 16 : 1;
+    int64_t width = j->kept.shape[j->kept.ndim - 1], size = (int64_t)tp_dtype_size(j->type);
+    bool across = kept_is_faster(j);
+    const tp_program *prologue = &j->step->prologue;
+    bool plain = prologue->load_count == 1 && prologue->insn_count == 0 &&
+                 !j->loops->load[j->step->operand[0].dtype];
+    int64_t along = j->reduced.stride[1][j->reduced.ndim - 1],
+            kept = j->kept.stride[1][j->kept.ndim - 1];
+    j->one = !across && (j->count >= FEW || (plain && along == size && j->count >= FEW_DIRECT));
+    j->direct = plain && (j->one ? along : kept) == size;
+    int64_t most = across || j->one ? TP_MOST_COLUMNS : TP_TILE / 16, share = width / threads;
+    if (j->one && share < most) most = share / 4 + 1;
+    if (across && share >= 64 && share < most) most = (share + 15) / 16 * 16;
     j->columns = width < most ? width : most;
     j->groups = (width + j->columns - 1) / j->columns;
     j->units = j->groups;
