@@ -177,7 +177,7 @@ static void best_take(tp_accumulator *acc, int64_t n, const char *x, int64_t ste
 static bool replace_one(const tp_accumulator *acc, const char *x, char *best)
 {
     int32_t index = -1;
-    acc->loops->replace[is_smallest(acc)][acc->type](1, x, best, &index, 0);
+    acc->loops->replace[is_smallest(acc)][acc->type](1, 1, x, 0, best, &index, 0);
     return index == 0;
 }
 
@@ -215,14 +215,19 @@ static void settle(tp_accumulator *acc)
 /* Positions of 32 bits are quicker to keep. */
 static void find_rows(tp_accumulator *acc, int64_t n, const char *x, int64_t step)
 {
-    for (int64_t r = 0; r < n; r++, x += step * acc->size, acc->at++) {
-        if (acc->at - acc->since == INT32_MAX) settle(acc);
-        if (acc->at == 0) {
-            memcpy(acc->lane, x, (size_t)row_bytes(acc));
-            memset(acc->index, 0, (size_t)acc->columns * sizeof *acc->index);
-        } else
-            acc->loops->replace[is_smallest(acc)][acc->type](
-                acc->columns, x, acc->lane, acc->recent, (int32_t)(acc->at - acc->since));
+    if (n == 0) return;
+    if (acc->at == 0) {
+        memcpy(acc->lane, x, (size_t)row_bytes(acc));
+        memset(acc->index, 0, (size_t)acc->columns * sizeof *acc->index);
+    }
+    while (n > 0) {
+        int64_t take = n < INT32_MAX ? n : INT32_MAX;
+        if (acc->at - acc->since > INT32_MAX - take) settle(acc);
+        acc->loops->replace[is_smallest(acc)][acc->type](
+            take, acc->columns, x, step, acc->lane, acc->recent, (int32_t)(acc->at - acc->since));
+        acc->at += take;
+        n -= take;
+        x += take * step * acc->size;
     }
 }
 

@@ -56,14 +56,18 @@ typedef struct tp_cpu_loops {
     void (*add_rows[TP_DTYPE_COUNT])(int64_t rows, int64_t n, const void *x, int64_t step, void *y);
     /* *y = the best of *y and n elements of x, by the rules of maximum [0] and minimum [1]. */
     void (*best[2][TP_DTYPE_COUNT])(int64_t n, const void *x, void *y);
+    /* y[r] = the best of the n elements of row r. */
+    void (*best_rows[2][TP_DTYPE_COUNT])(int64_t rows, int64_t n, const void *x, int64_t step,
+                                         void *y);
     /* y[i] = the best of y[i] and x[i] of each row. */
     void (*best_over[2][TP_DTYPE_COUNT])(int64_t rows, int64_t n, const void *x, int64_t step,
                                          void *y);
     /* The first of n elements that is equal to *best or, like it, NaN; n: none. */
     int64_t (*find[TP_DTYPE_COUNT])(int64_t n, const void *x, const void *best);
-    /* best[i] = x[i] and index[i] = at where x[i] is larger [0] or smaller [1] or the first NaN. */
-    void (*replace[2][TP_DTYPE_COUNT])(int64_t n, const void *x, void *best, int32_t *index,
-                                       int32_t at);
+    /* best[i] = x[i] and index[i] = at (at + 1 in the next row) where x[i] of a row is larger [0]
+     * or smaller [1] or the first NaN. */
+    void (*replace[2][TP_DTYPE_COUNT])(int64_t rows, int64_t n, const void *x, int64_t step,
+                                       void *best, int32_t *index, int32_t at);
     /* to[r * to_row + i] = from[i * from_step + r], r < rows, i < n, by log2 of the element's
      * size; steps in bytes. */
     void (*transpose[4])(int64_t rows, int64_t n, const char *from, int64_t from_step, char *to,

@@ -62,6 +62,18 @@ FLOAT_TYPES(SUM_ROWS, unused)
     }
 NUM_TYPES(ACCUMULATE, unused)
 
+/* Asks for four rows that come next: the machine does not foresee where short pieces of rows go on.
+ */
+static inline void fetch_rows(int64_t bytes, const char *x, int64_t step_bytes)
+{
+    for (int r = 0; r < 4; r++, x += step_bytes) {
+        for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(x + i);
+    }
+}
+#define FETCH_NEXT                                                                                 \
+    if (rows >= 8)                                                                                 \
+        fetch_rows(n *(int64_t)sizeof *x, (const char *)(x + 4 * step), step *(int64_t)sizeof *x);
+
 /* Four rows at a time: y is read and written once for them. */
 #define ADD_ROWS(DT, dt, T, unused)                                                                \
     static void add_rows_##dt(int64_t rows, int64_t n, const void *px, int64_t step, void *py)     \
@@ -110,7 +122,7 @@ NUM_TYPES(ADD_ROWS, unused)
         return lane[0];                                                                            \
     }
 #define BEST_FUNCTION(DT, dt, T, name, QUICK)                                                      \
-    static void best_##name##_##dt(int64_t n, const void *px, void *py)                            \
+    static inline void best_##name##_##dt(int64_t n, const void *px, void *py)                     \
     {                                                                                              \
         const T *x = px;                                                                           \
         T best;                                                                                    \
@@ -144,10 +156,24 @@ NUM_TYPES(ADD_ROWS, unused)
     BEST_LANES(DT, dt, T, name, 64, QUICK_##name, q)                                               \
     BEST_LANES(DT, dt, T, name, 16, QUICK_##name, q)                                               \
     BEST_FUNCTION(DT, dt, T, name, BEST_QUICK(DT, dt, T, name))
+/* y[r] = the best of the n elements of row r. */
+#define BEST_ROWS(DT, dt, T, name)                                                                 \
+    static void best_rows_##name##_##dt(int64_t rows, int64_t n, const void *px, int64_t step,     \
+                                        void *py)                                                  \
+    {                                                                                              \
+        const T *x = px;                                                                           \
+        T *y = py;                                                                                 \
+        for (int64_t r = 0; r < rows; r++, x += step) {                                            \
+            y[r] = x[0];                                                                           \
+            best_##name##_##dt(n, x, y + r);                                                       \
+        }                                                                                          \
+    }
 FLOAT_TYPES(FLOAT_BEST, max)
 FLOAT_TYPES(FLOAT_BEST, min)
 INT_TYPES(BEST, max)
 INT_TYPES(BEST, min)
+NUM_TYPES(BEST_ROWS, max)
+NUM_TYPES(BEST_ROWS, min)
 
 #define BEST_OVER(DT, dt, T, name)                                                                 \
     static void best_over_##name##_##dt(int64_t rows, int64_t n, const void *px, int64_t step,     \
@@ -170,6 +196,7 @@ INT_TYPES(BEST, min)
         for (; rows >= 4; rows -= 4, x += 4 * step) {                                              \
             const T *x1 = x + step, *x2 = x1 + step, *x3 = x2 + step;                              \
             int bad = 0;                                                                           \
+            FETCH_NEXT                                                                             \
             EACH                                                                                   \
             {                                                                                      \
                 T a = QUICK_##name(x[i], y[i]), b = QUICK_##name(x1[i], a),                        \
@@ -208,19 +235,32 @@ INT_TYPES(BEST_OVER, min)
     }
 NUM_TYPES(FIND, unused)
 
-/* Where x[i] is better than best[i], or the first NaN: best[i] = x[i], index[i] = at. */
+/* Where x[i] of a row is better than best[i], or the first NaN: best[i] = x[i], index[i] = at for
+ * the first row, at + 1 for the next. Four rows at a time. */
+#define REPLACE_ONE(T, x, better, at)                                                              \
+    {                                                                                              \
+        T value = x;                                                                               \
+        bool nan = (value != value) & (y == y);                                                    \
+        bool wins = (value better y) | nan;                                                        \
+        y = wins ? value : y;                                                                      \
+        where = wins ? (at) : where;                                                               \
+    }
 #define REPLACE(DT, dt, T, name, better)                                                           \
-    static void replace_##name##_##dt(int64_t n, const void *px, void *pbest, int32_t *index,      \
-                                      int32_t at)                                                  \
+    static void replace_##name##_##dt(int64_t rows, int64_t n, const void *px, int64_t step,       \
+                                      void *pbest, int32_t *index, int32_t at)                     \
     {                                                                                              \
         const T *x = px;                                                                           \
         T *best = pbest;                                                                           \
-        EACH                                                                                       \
-        {                                                                                          \
-            bool nan = (x[i] != x[i]) & (best[i] == best[i]);                                      \
-            bool wins = (x[i] better best[i]) | nan;                                               \
-            best[i] = wins ? x[i] : best[i];                                                       \
-            index[i] = wins ? at : index[i];                                                       \
+        for (; rows > 0; rows--, x += step, at++) {                                                \
+            if (rows >= 8 && rows % 4 == 0) FETCH_NEXT                                             \
+            EACH                                                                                   \
+            {                                                                                      \
+                T y = best[i];                                                                     \
+                int32_t where = index[i];                                                          \
+                REPLACE_ONE(T, x[i], better, at)                                                   \
+                best[i] = y;                                                                       \
+                index[i] = where;                                                                  \
+            }                                                                                      \
         }                                                                                          \
     }
 NUM_TYPES(REPLACE, max, >)

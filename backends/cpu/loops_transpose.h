@@ -43,18 +43,24 @@
         _Pragma("GCC unroll 16") for (int k = 0; k < N; k++)                                       \
             memcpy(to + k * to_row, &a[k], sizeof a[k]);                                           \
     }                                                                                              \
+    /* The last squares overlap the ones before: only what is smaller than a square has a tail. */ \
     static void transpose_##BYTES(int64_t rows, int64_t n, const char *from, int64_t from_step,    \
                                   char *to, int64_t to_row)                                        \
     {                                                                                              \
-        int64_t whole_rows = rows - rows % N, whole_n = n - n % N;                                 \
-        for (int64_t i = 0; i < whole_n; i += N) {                                                 \
-            for (int64_t r = 0; r < whole_rows; r += N)                                            \
-                square_turn_##BYTES(from + i * from_step + r * BYTES, from_step,                   \
-                                    to + r * to_row + i * BYTES, to_row);                          \
+        if (rows < N || n < N) {                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                      \
+                for (int64_t r = 0; r < rows; r++)                                                 \
+                    memcpy(to + r * to_row + i * BYTES, from + i * from_step + r * BYTES, BYTES);  \
+            }                                                                                      \
+            return;                                                                                \
         }                                                                                          \
-        for (int64_t r = 0; r < rows; r++) {                                                       \
-            for (int64_t i = r < whole_rows ? whole_n : 0; i < n; i++)                             \
-                memcpy(to + r * to_row + i * BYTES, from + i * from_step + r * BYTES, BYTES);      \
+        for (int64_t i = 0; i < n; i += N) {                                                       \
+            int64_t at = i < n - N ? i : n - N;                                                    \
+            for (int64_t r = 0; r < rows; r += N) {                                                \
+                int64_t row = r < rows - N ? r : rows - N;                                         \
+                square_turn_##BYTES(from + at * from_step + row * BYTES, from_step,                \
+                                    to + row * to_row + at * BYTES, to_row);                       \
+            }                                                                                      \
         }                                                                                          \
     }
 #define TRANSPOSE(T, BYTES, N) TRANSPOSE_(T, BYTES, N)
@@ -75,5 +81,34 @@ TRANSPOSE(uint8_t, 1, 16)
 TRANSPOSE(uint16_t, 2, SIDE_2)
 TRANSPOSE(uint32_t, 4, SIDE_4)
 TRANSPOSE(uint64_t, 8, SIDE_8)
+
+/* Small elements: squares are smaller than a line of the cache, and lines whose distance is a power
+ * of two would push each other out before they are used up. Blocks as wide as a line on both sides
+ * go through buffers instead. */
+#define LINE 64
+#define TRANSPOSE_LINES(BYTES)                                                                     \
+    static void transpose_lines_##BYTES(int64_t rows, int64_t n, const char *from,                 \
+                                        int64_t from_step, char *to, int64_t to_row)               \
+    {                                                                                              \
+        enum { SIDE = LINE / BYTES };                                                              \
+        char in[SIDE][LINE], out[SIDE][LINE];                                                      \
+        if (rows < SIDE || n < SIDE) {                                                             \
+            transpose_##BYTES(rows, n, from, from_step, to, to_row);                               \
+            return;                                                                                \
+        }                                                                                          \
+        for (int64_t i = 0; i < n; i += SIDE) {                                                    \
+            int64_t at = i < n - SIDE ? i : n - SIDE;                                              \
+            for (int64_t r = 0; r < rows; r += SIDE) {                                             \
+                int64_t row = r < rows - SIDE ? r : rows - SIDE;                                   \
+                const char *source = from + at * from_step + row * BYTES;                          \
+                char *target = to + row * to_row + at * BYTES;                                     \
+                for (int k = 0; k < SIDE; k++) memcpy(in[k], source + k * from_step, LINE);        \
+                transpose_##BYTES(SIDE, SIDE, in[0], LINE, out[0], LINE);                          \
+                for (int k = 0; k < SIDE; k++) memcpy(target + k * to_row, out[k], LINE);          \
+            }                                                                                      \
+        }                                                                                          \
+    }
+TRANSPOSE_LINES(1)
+TRANSPOSE_LINES(2)
 
 #endif

@@ -122,16 +122,16 @@ static void read_part(const job *j, state *s, const group *g, int64_t begin, int
     (j->direct ? read_direct : read_tiles)(j, s, g, begin, end);
 }
 
-/* Short dense lines by one call for all of them; whether it could. */
-static bool read_short(const job *j, state *s, const group *g)
+/* Dense lines by one call for all of them; whether it could. */
+static bool read_lines(const job *j, state *s, const group *g)
 {
     tp_op op = (tp_op)j->step->op;
-    bool sums = op == TP_OP_SUM || op == TP_OP_MEAN;
-    if (!j->direct || !sums || j->count > TP_SUM_BLOCK || !j->loops->sum_rows[j->type])
-        return false;
-    if (j->reduced.ndim > 1) return false;
-    j->loops->sum_rows[j->type](g->columns, j->count, j->kept.base[1] + g->offset[1],
-                                j->kept.stride[1][j->kept.ndim - 1] / s->acc.size, s->value);
+    bool best = op == TP_OP_MAX || op == TP_OP_MIN, sum = op == TP_OP_SUM || op == TP_OP_MEAN;
+    if (!j->direct || j->reduced.ndim > 1 || !(best || sum)) return false;
+    if (sum && (j->count > TP_SUM_BLOCK || !j->loops->sum_rows[j->type])) return false;
+    (best ? j->loops->best_rows[op == TP_OP_MIN] : j->loops->sum_rows)[j->type](
+        g->columns, j->count, j->kept.base[1] + g->offset[1],
+        j->kept.stride[1][j->kept.ndim - 1] / s->acc.size, s->value);
     return true;
 }
 
@@ -150,7 +150,7 @@ static void read_group(const job *j, state *s, const group *g)
         take_values(s, g->columns);
         return;
     }
-    if (j->count && read_short(j, s, g)) return;
+    if (j->count && read_lines(j, s, g)) return;
     group line = *g;
     for (int64_t c = 0; c < g->columns; c++) {
         read_part(j, s, &line, 0, end);
