@@ -17,7 +17,7 @@ typedef struct tp_accumulator {
     int64_t columns; /* results */
     char *lane;  /* sums and products: LANES x columns partial ones; else the best of each column */
     char *stack; /* of them: entries of the pairwise tree, each `columns` wide */
-    int64_t *index; /* argmax and argmin: where the best is */
+    int64_t *index;  /* argmax and argmin: where the best is */
     int32_t *recent; /* the same of the latest elements, counted from `since`; -1: not there */
     int64_t since;
     int64_t at;     /* elements seen, by column */

@@ -199,10 +199,11 @@ Test(cpu_loops, best_find_and_replace)
                                  tp_dtype_name(dtype), (long long)n, t->name);
                     cr_assert_eq(t->find[d](n, x, best), place, "find %s in %lld with %s",
                                  tp_dtype_name(dtype), (long long)n, t->name);
-                    int64_t index = 0;
+                    int32_t index = 0;
                     memcpy(best, x, size);
                     for (int64_t i = 1; i < n; i++)
-                        t->replace[smallest][d](1, x + (size_t)i * size, best, &index, i);
+                        t->replace[smallest][d](1, 1, x + (size_t)i * size, (int64_t)size, best,
+                                                &index, (int32_t)i);
                     cr_assert_eq(index, place, "replace %s in %lld with %s", tp_dtype_name(dtype),
                                  (long long)n, t->name);
                 }
