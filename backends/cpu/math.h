@@ -89,13 +89,11 @@ static inline float m_log_f32(float x)
     float m = float_of((bits & 0x007FFFFFU) + 0x3F3504F3U);
     float e = (float)(k - (tiny ? 23 : 0));
     float f = m - 1.0F, s = f / (2.0F + f), t = s * s;
-    float q = 0.0909090909F;
-    q = q * t + 0.111111111F;
-    q = q * t + 0.142857143F;
-    q = q * t + 0.2F;
-    q = q * t + 0.333333333F;
-    /* 2 atanh s = f - (f - 2s) + 2 s t q, with f - 2s = s f exactly enough. */
-    float y = e * 0x1.62ep-1F + (f - (s * f - 2.0F * s * t * q - e * 0x1.0bfbe8p-15F));
+    /* 2 atanh s = f - s (f - t q). */
+    float q = 2.98718214e-1F;
+    q = q * t + 3.99775386e-1F;
+    q = q * t + 6.66667759e-1F;
+    float y = e * 0x1.62ep-1F + (f - (s * (f - t * q) - e * 0x1.0bfbe8p-15F));
     y = x == 0 ? -INFINITY : y;
     y = x < 0 ? NAN : y;
     return x < INFINITY ? y : x;

@@ -69,8 +69,8 @@ static const function functions[] = {
     {"cosh", tp_cosh, coshl, 0.52, 2.5, 0.51, 0},
     {"erfc", tp_erfc, erfcl, 0.53, 5.5, 0.51, 0},
     {"softplus", tp_softplus, softplus_of, 0.53, 2, 0.51, 0},
-    {"sigmoid", tp_sigmoid, sigmoid_of, 1.8, 2, 0.51, 0},
-    {"silu", tp_silu, silu_of, 1.8, 3, 0.51, 0},
+    {"sigmoid", tp_sigmoid, sigmoid_of, 2, 2, 0.51, 0},
+    {"silu", tp_silu, silu_of, 2, 3, 0.51, 0},
     {"gelu_tanh", tp_gelu_tanh, gelu_tanh_of, 0.53, 3, 1, 0},
     /* erfc has few bits left where it is subnormal. */
     {"gelu", tp_gelu, gelu_of, 0.53, 4, 0.51, 0x1p-1069},
