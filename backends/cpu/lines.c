@@ -247,6 +247,52 @@ static void run_bundles(void *arg, int64_t begin, int64_t end)
     tp_context_free(j->context, scratch, bytes);
 }
 
+/* ---- Lines of f32 that lie dense in memory: no bundles, no buffer ------------------------------
+ */
+
+static bool is_direct(const job *j)
+{
+    const tp_step *step = j->step;
+    bool plain = step->prologue.load_count == 1 && step->prologue.insn_count == 0;
+    if (!plain || j->line.ndim != 1 || j->length == 1 || step->out.dtype != TP_F32) return false;
+    for (int k = 0; k < j->line.operands; k++) {
+        if (j->line.stride[k][0] != (int64_t)sizeof(float)) return false;
+        if (k > 0 && step->operand[k - 1].dtype != TP_F32) return false;
+        for (int d = 0; d < j->lines.ndim && k > 1; d++) {
+            if (j->lines.stride[k][d] != 0) return false;
+        }
+    }
+    return true;
+}
+
+static float *operand_at(const job *j, int operand, int64_t offset)
+{
+    return (float *)(void *)(j->line.base[operand] + offset);
+}
+
+static void run_direct(void *arg, int64_t begin, int64_t end)
+{
+    const job *j = arg;
+    int inner = j->lines.ndim - 1;
+    bool has_weight = j->extra && (j->step->value[1].i & 1);
+    const float *weight = has_weight ? operand_at(j, 2, 0) : NULL,
+                *bias = j->extra > has_weight ? operand_at(j, 2 + has_weight, 0) : NULL;
+    for (int64_t l = begin, run; l < end; l += run) {
+        run = j->width - l % j->width < end - l ? j->width - l % j->width : end - l;
+        int64_t to = tp_nest_offset(&j->lines, 0, inner + 1, l),
+                from = tp_nest_offset(&j->lines, 1, inner + 1, l);
+        for (int64_t k = 0; k < run; k++) {
+            const float *x = operand_at(j, 1, from + k * j->lines.stride[1][inner]);
+            float *y = operand_at(j, 0, to + k * j->lines.stride[0][inner]);
+            if (j->step->kind == TP_STEP_SOFTMAX)
+                j->loops->softmax_line_f32(j->length, x, j->step->value[0].i != 0, y);
+            else
+                j->loops->layer_norm_line_f32(j->length, x, weight, bias,
+                                              (float)j->step->value[0].f, y);
+        }
+    }
+}
+
 /* Lines that lie across the memory, one beside the other, are read together; so are short ones. */
 static int64_t choose_bundle(const job *j)
 {
@@ -291,8 +337,11 @@ static tp_status run(const tp_step *step, tp_run *r)
     job *j = tp_context_alloc(r->context, sizeof *j);
     if (!j) return TP_E_NOMEM;
     prepare(j, step, r);
-    int64_t units = numel / j->length / j->width * j->bundles;
-    tp_parallel_for(r->threads, units, 8192 / j->length / j->bundle + 1, run_bundles, j);
+    int64_t lines = numel / j->length, units = lines / j->width * j->bundles;
+    if (is_direct(j))
+        tp_parallel_for(r->threads, lines, 8192 / j->length + 1, run_direct, j);
+    else
+        tp_parallel_for(r->threads, units, 8192 / j->length / j->bundle + 1, run_bundles, j);
     tp_status status = j->failed ? TP_E_NOMEM : TP_OK;
     tp_context_free(r->context, j, sizeof *j);
     return status;

@@ -234,6 +234,8 @@ const tp_cpu_loops PASTE(tp_cpu_loops_, TP_ISA) = {
     .div_f32 = div_f32_row,
     .norm_f32 = norm_f32_row,
     .square_f32 = square_f32_row,
+    .softmax_line_f32 = softmax_f32_line,
+    .layer_norm_line_f32 = layer_norm_f32_line,
     .gemm = {GEMM_ENTRY(F32, f32, float, wide_f32, dots_f32),
              GEMM_ENTRY(F64, f64, double, wide_f64, dots_f64),
              GEMM_ENTRY(U32, u32, uint32_t, NULL, NULL),

@@ -77,6 +77,11 @@ typedef struct tp_cpu_loops {
     void (*div_f32)(int64_t n, float *x, float by);
     void (*norm_f32)(int64_t n, float *x, float mean, float by);
     void (*square_f32)(int64_t n, const float *x, float mean, float *y);
+    /* A line of softmax (masked: all of it -inf gives 0) and of layer norm; weight and bias may be
+     * NULL, y may be exactly x. */
+    void (*softmax_line_f32)(int64_t n, const float *x, bool masked, float *y);
+    void (*layer_norm_line_f32)(int64_t n, const float *x, const float *weight, const float *bias,
+                                float eps, float *y);
     /* F32, F64, U32, U64; wide and dots: floats only. */
     tp_gemm_kernel gemm[TP_DTYPE_COUNT];
 } tp_cpu_loops;

@@ -286,4 +286,61 @@ static void square_f32_row(int64_t n, const float *x, float mean, float *y)
     EACH y[i] = (x[i] - mean) * (x[i] - mean);
 }
 
+/* ---- Whole lines: what lines.c does step by step, to the same bits; y may be x ----------------
+ */
+
+static float sum_line(int64_t n, const float *x)
+{
+    float sum = 0;
+    for (int64_t i = 0; i < n; i += TP_SUM_BLOCK)
+        sum += sum_block_f32(n - i < TP_SUM_BLOCK ? n - i : TP_SUM_BLOCK, x + i);
+    return sum;
+}
+
+/* What fills up the last lanes adds 0. */
+static inline float sum_squares_block(int64_t n, const float *x, float mean)
+{
+    lanes_f32 acc = {0}, part = acc + mean;
+    int64_t i = 0;
+    for (; i + TP_LANES <= n; i += TP_LANES) {
+        lanes_f32 d = *(const lanes_f32 *)(const void *)(x + i) - mean;
+        acc += d * d;
+    }
+    if (i < n) {
+        memcpy(&part, x + i, (size_t)(n - i) * sizeof *x);
+        part -= mean;
+        acc += part * part;
+    }
+    return sum_lanes_f32(&acc);
+}
+
+static void softmax_f32_line(int64_t n, const float *x, bool masked, float *y)
+{
+    float max = x[0];
+    best_max_f32(n, x, &max);
+    if (masked && max == -__builtin_inff()) {
+        memset(y, 0, (size_t)n * sizeof *y);
+        return;
+    }
+    EACH y[i] = m_exp_f32(x[i] - max);
+    float sum = sum_line(n, y);
+    EACH y[i] = y[i] / sum;
+}
+
+static void layer_norm_f32_line(int64_t n, const float *x, const float *weight, const float *bias,
+                                float eps, float *y)
+{
+    float mean = sum_line(n, x) / (float)n, squares = 0;
+    for (int64_t i = 0; i < n; i += TP_SUM_BLOCK)
+        squares += sum_squares_block(n - i < TP_SUM_BLOCK ? n - i : TP_SUM_BLOCK, x + i, mean);
+    float by = __builtin_sqrtf(squares / (float)n + eps);
+    if (weight && bias) {
+        EACH y[i] = (x[i] - mean) / by * weight[i] + bias[i];
+        return;
+    }
+    EACH y[i] = (x[i] - mean) / by;
+    if (weight) EACH y[i] = y[i] * weight[i];
+    if (bias) EACH y[i] = y[i] + bias[i];
+}
+
 #endif
