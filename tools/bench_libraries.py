@@ -5,6 +5,7 @@ what a library lacks raises Lacking."""
 import ctypes
 import importlib
 import importlib.metadata
+import logging
 import math
 import pathlib
 
@@ -208,6 +209,7 @@ class Torch(Library):
         self.f = self.m.nn.functional
         self.m.set_num_threads(options.threads)
         self.m.set_grad_enabled(False)
+        logging.getLogger("torch").setLevel(logging.ERROR)
 
     def put(self, array):
         return self.m.from_numpy(array)

@@ -5,7 +5,6 @@ import argparse
 import fnmatch
 import gc
 import json
-import logging
 import math
 import os
 import pathlib
@@ -279,7 +278,6 @@ def main():
     versions = {library.name: library.version() for library in libraries}
     names = [library.name for library in libraries[1:]]
     load = os.getloadavg()[0]
-    logging.getLogger("torch").setLevel(logging.ERROR)
     print(f"{processor()}, {options.threads} thread(s), load {load:.1f} at the start; f32; {versions['tensorplay']}")
     print(", ".join(f"{name} {version}" for name, version in versions.items() if name != "tensorplay"))
     for name, reason in missing.items():
