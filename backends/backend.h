@@ -149,6 +149,7 @@ struct tp_plan {
     tp_copy *copy; /* the ledger */
     tp_plan_summary summary;
     tp_eval_options options;
+    void *prepared; /* what the backend keeps between runs (see tp_backend.begin) */
 };
 
 /* ---- Backends ------------------------------------------------------------------------- */
@@ -156,8 +157,9 @@ struct tp_plan {
 /* What a running kernel sees. */
 typedef struct tp_run {
     tp_context *context;
-    char *const *buffer; /* start address by buffer index */
+    char *const *buffer; /* start address by buffer index, on the backend's device */
     int threads;
+    void *prepared; /* the plan's */
     /* On TP_E_BOUNDS of a gather: the index, its position, the axis size. */
     int64_t fault[3];
 } tp_run;
@@ -177,10 +179,35 @@ struct tp_backend {
     const char *name;
     const tp_kernel *const *kernels[TP_STEP_KIND_COUNT];
     int (*describe)(char *text, size_t size);
+    /* A machine with memory of its own; NULL, as the functions below: kernels work on the host's
+     * memory when they are called. */
+    const tp_device *device;
+    /* Around the steps of a run, whose kernels only note what is to be done: begin makes
+     * plan->prepared where there is none, finish has the work done and waits for it; when it fails
+     * *step is the step to blame, -1: none. forget frees plan->prepared. */
+    tp_status (*begin)(tp_plan *plan, tp_run *run);
+    tp_status (*finish)(tp_plan *plan, tp_run *run, int *step);
+    void (*forget)(tp_plan *plan);
 };
 
+/* What a module (libtp_NAME.so, found at run time) exports as tp_backend_module. */
+typedef struct tp_backend_module {
+    uint32_t layout[6]; /* TP_BACKEND_LAYOUT: a module of another build is refused */
+    /* The backend, ready to run; else NULL and the reason as a sentence. */
+    const tp_backend *(*open)(char *why, size_t size);
+    /* One line on what is there, in any case. */
+    int (*describe)(char *text, size_t size);
+} tp_backend_module;
+#define TP_BACKEND_LAYOUT                                                                          \
+    {                                                                                              \
+        sizeof(tp_backend), sizeof(tp_step), sizeof(tp_plan), sizeof(tp_run), sizeof(tp_tensor),   \
+            TP_OP_COUNT                                                                            \
+    }
+
 /* registry.c */
-const tp_backend *tp_backend_find(const char *name); /* NULL: not compiled in */
+
+/* NULL: not there, and why. name NULL: the default. */
+const tp_backend *tp_backend_find(const char *name, char *why, size_t size);
 /* The first kernel that takes the step and its position in the list; *why, if not NULL, is
  * the first refusal (TP_REASON_NONE when the first kernel takes it). */
 const tp_kernel *tp_backend_choose(const tp_backend *backend, const tp_step *step, int *rank,

@@ -71,7 +71,7 @@ static tp_status make_plan(tp_graph *graph, int count, tp_tensor *const *outputs
     tp_tensor **list = tp_context_alloc(graph->context, bytes);
     if (!list) return tp_graph_fail_nomem(graph, "eval");
     int wanted = pending(graph, count, outputs, list);
-    if (!graph->backend) graph->backend = tp_backend_find(NULL);
+    if (!graph->backend) graph->backend = tp_backend_find(NULL, NULL, 0);
     tp_status status =
         wanted < 0 ? graph->error.status : tp_passes_run(graph, wanted, list, options, plan);
     tp_context_free(graph->context, list, bytes);
@@ -93,11 +93,18 @@ tp_plan *tp_plan_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     return NULL;
 }
 
+/* Frees what a plan holds, not the plan. */
+static void empty_plan(tp_plan *plan)
+{
+    if (plan->prepared) plan->backend->forget(plan);
+    tp_arena_free(&plan->arena);
+}
+
 void tp_plan_release(tp_plan *plan)
 {
     if (!plan) return;
     tp_context *context = plan->arena.context;
-    tp_arena_free(&plan->arena);
+    empty_plan(plan);
     tp_context_free(context, plan, sizeof *plan);
 }
 
@@ -148,13 +155,15 @@ static tp_status fail_stale(const tp_tensor *x, const char *op)
 
 static tp_status fail_memory(const tp_plan *plan, int64_t bytes)
 {
-    return tp_graph_fail(plan->graph, TP_E_NOMEM, "eval", -1, "%lld bytes are not to be had",
-                         (long long)bytes);
+    const tp_device *device = plan->backend->device;
+    return tp_graph_fail(plan->graph, TP_E_NOMEM, "eval", -1, "%lld bytes are not to be had%s%s",
+                         (long long)bytes, device ? ": " : "", device ? device->why() : "");
 }
 
-/* Refuses before the first kernel what cannot fit. */
+/* Refuses before the first kernel what cannot fit. A device's memory has a limit of its own. */
 static tp_status check_limit(const tp_plan *plan)
 {
+    if (plan->backend->device) return TP_OK;
     size_t limit = tp_context_memory_limit(plan->graph->context),
            used = tp_context_memory(plan->graph->context).used_bytes;
     size_t peak = (size_t)plan->summary.peak_bytes;
@@ -164,6 +173,31 @@ static tp_status check_limit(const tp_plan *plan)
                          used, limit);
 }
 
+/* A storage where the plan's backend works. */
+static tp_storage *create_storage(const tp_plan *plan, int64_t size_bytes)
+{
+    const tp_device *device = plan->backend->device;
+    tp_context *context = plan->graph->context;
+    return device ? tp_storage_create_on(device, context, (size_t)size_bytes)
+                  : tp_storage_create(context, (size_t)size_bytes);
+}
+
+static char *address_of(const tp_plan *plan, const tp_storage *storage)
+{
+    return plan->backend->device ? storage->device_data : storage->data;
+}
+
+/* Brings a tensor's bytes to the host (device NULL) or to a device. */
+static tp_status bring(tp_tensor *x, const tp_device *device, const char *op)
+{
+    const tp_device *other = device ? device : x->storage->device;
+    tp_status status = tp_storage_bring(x->storage, device);
+    if (status == TP_OK) return TP_OK;
+    return tp_graph_fail(x->graph, status, op, -1, "%%%lld (%s), %zu bytes, cannot be moved: %s",
+                         (long long)x->id, tp_op_name(x), x->storage->size_bytes,
+                         other ? other->why() : "out of memory");
+}
+
 static tp_status prepare_buffer(runner *r, int i)
 {
     const tp_buffer *b = &r->plan->buffer[i];
@@ -171,14 +205,15 @@ static tp_status prepare_buffer(runner *r, int i)
     if (b->kind == TP_BUFFER_LEAF) {
         if (b->tensor->state != TP_EVALUATED) return fail_stale(b->tensor, "plan_run");
         r->storage[i] = b->tensor->storage;
+        TRY(bring(b->tensor, r->plan->backend->device, "eval"));
     } else if (b->kind == TP_BUFFER_OUTPUT) {
-        r->storage[i] = tp_storage_create(r->plan->graph->context, (size_t)b->size_bytes);
+        r->storage[i] = create_storage(r->plan, b->size_bytes);
         if (!r->storage[i]) return fail_memory(r->plan, b->size_bytes);
     } else {
-        r->address[i] = r->workspace ? r->workspace->data + b->offset : NULL;
+        r->address[i] = r->workspace ? address_of(r->plan, r->workspace) + b->offset : NULL;
         return TP_OK;
     }
-    r->address[i] = r->storage[i]->data;
+    r->address[i] = address_of(r->plan, r->storage[i]);
     return TP_OK;
 }
 
@@ -187,8 +222,7 @@ static tp_status prepare(runner *r)
     tp_plan *plan = r->plan;
     TRY(check_limit(plan));
     if (plan->summary.workspace_bytes) {
-        r->workspace =
-            tp_storage_create(plan->graph->context, (size_t)plan->summary.workspace_bytes);
+        r->workspace = create_storage(plan, plan->summary.workspace_bytes);
         if (!r->workspace) return fail_memory(plan, plan->summary.workspace_bytes);
     }
     for (int i = 0; i < plan->buffer_count; i++) TRY(prepare_buffer(r, i));
@@ -219,6 +253,8 @@ static tp_status fail_step(const tp_plan *plan, const tp_step *step, const tp_ru
                              "index %s at position %lld is outside axis %d of size %lld", index,
                              (long long)run->fault[1], step->axis, (long long)run->fault[2]);
     }
+    const tp_device *device = plan->backend->device;
+    if (device) return tp_graph_fail(plan->graph, status, op, -1, "%s", device->why());
     if (status == TP_E_NOMEM) return tp_graph_fail_nomem(plan->graph, op);
     return tp_graph_fail(plan->graph, status, op, -1, "kernel %s failed", step->kernel->name);
 }
@@ -227,6 +263,7 @@ static tp_status fail_step(const tp_plan *plan, const tp_step *step, const tp_ru
 /* What is dead must not be read: fills buffers whose last reader has run. */
 static void poison_dead(runner *r, int step)
 {
+    if (r->plan->backend->device) return;
     for (int i = 0; i < r->plan->buffer_count; i++) {
         const tp_buffer *b = &r->plan->buffer[i];
         if (b->kind == TP_BUFFER_TEMP && b->alias < 0 && b->last == step && b->size_bytes)
@@ -244,6 +281,7 @@ static void take_given_away(runner *r, int steps)
         if (into < 0 || r->plan->buffer[into].kind != TP_BUFFER_LEAF) continue;
         tp_tensor *x = r->plan->buffer[into].tensor;
         if (!x->storage) continue;
+        tp_storage_written(x->storage, r->plan->backend->device);
         tp_storage_release(x->storage);
         x->storage = NULL;
         x->donated = false;
@@ -252,24 +290,42 @@ static void take_given_away(runner *r, int steps)
     }
 }
 
-static tp_status run_steps(runner *r, int *steps)
+static tp_status run_each(runner *r, tp_run *run, int *steps)
 {
     tp_plan *plan = r->plan;
-    tp_run run = {.context = plan->graph->context,
-                  .buffer = r->address,
-                  .threads = tp_context_threads(plan->graph->context)};
+    bool clocked = plan->options.profile && !plan->backend->device;
     for (int i = 0; i < plan->step_count; i++) {
         tp_step *step = &plan->step[i];
         *steps = i + 1;
-        double start = plan->options.profile ? now_ns() : 0;
-        tp_status status = step->kernel->run(step, &run);
-        if (status != TP_OK) return fail_step(plan, step, &run, status);
-        if (plan->options.profile) step->time_ns = now_ns() - start;
+        double start = clocked ? now_ns() : 0;
+        tp_status status = step->kernel->run(step, run);
+        if (status != TP_OK) return fail_step(plan, step, run, status);
+        if (clocked) step->time_ns = now_ns() - start;
 #ifdef TP_POISON
         if (plan->step_count < 4096) poison_dead(r, i);
 #endif
     }
     return TP_OK;
+}
+
+/* On a device the kernels note their work, which then runs as a whole. */
+static tp_status run_steps(runner *r, int *steps)
+{
+    tp_plan *plan = r->plan;
+    const tp_backend *backend = plan->backend;
+    tp_run run = {.context = plan->graph->context,
+                  .buffer = r->address,
+                  .threads = tp_context_threads(plan->graph->context)};
+    if (!backend->device) return run_each(r, &run, steps);
+    tp_status status = backend->begin(plan, &run);
+    if (status != TP_OK)
+        return tp_graph_fail(plan->graph, status, "eval", -1, "%s", backend->device->why());
+    TRY(run_each(r, &run, steps));
+    int failed = -1;
+    status = backend->finish(plan, &run, &failed);
+    if (status == TP_OK) return TP_OK;
+    if (failed >= 0) return fail_step(plan, &plan->step[failed], &run, status);
+    return tp_graph_fail(plan->graph, status, "eval", -1, "%s", backend->device->why());
 }
 
 static void publish(runner *r)
@@ -333,7 +389,7 @@ tp_status tp_eval_all(tp_graph *graph, int count, tp_tensor *const *outputs,
     tp_status status = make_plan(graph, count, outputs, options, &plan);
     if (status == TP_OK) {
         status = run_plan(&plan);
-        tp_arena_free(&plan.arena);
+        empty_plan(&plan);
     }
     return reported(graph, status);
 }
@@ -350,10 +406,11 @@ bool tp_is_evaluated(const tp_tensor *x)
 
 /* ---- Results ------------------------------------------------------------------------------ */
 
-static bool readable(const tp_tensor *x, const char *op)
+/* With its bytes on the host. */
+static bool readable(tp_tensor *x, const char *op)
 {
     if (!x) return false;
-    if (x->state == TP_EVALUATED) return true;
+    if (x->state == TP_EVALUATED) return bring(x, NULL, op) == TP_OK;
     fail_stale(x, op);
     return false;
 }

@@ -121,9 +121,25 @@ bool tp_grow(tp_context *context, void **items, int64_t *capacity, int64_t wante
 
 /* ---- storage.c: aligned, refcounted bytes ---------------------------------------- */
 
+/* A machine with memory of its own, which a backend drives. */
+typedef struct tp_device {
+    /* 256-byte aligned; NULL: none to be had. */
+    char *(*alloc)(size_t size_bytes);
+    void (*release)(char *memory);
+    /* Both come back when the bytes are there. */
+    tp_status (*upload)(char *to, const void *from, size_t size_bytes);
+    tp_status (*download)(void *to, const char *from, size_t size_bytes);
+    /* Why the last call failed, as a sentence. */
+    const char *(*why)(void);
+} tp_device;
+
+/* The same bytes on the host and on a device, or on one of them: data or device is set. */
 struct tp_storage {
     tp_context *context;
-    char *data; /* 64-byte aligned unless borrowed */
+    char *data;              /* on the host, 64-byte aligned unless borrowed; NULL: not there */
+    const tp_device *device; /* NULL: on none */
+    char *device_data;
+    bool host_stale; /* the device has newer bytes than data */
     size_t size_bytes;
     size_t block_bytes; /* of the pool block behind data; 0: borrowed */
     int refcount;       /* atomic */
@@ -134,7 +150,15 @@ struct tp_storage {
 tp_storage *tp_storage_create(tp_context *context, size_t size_bytes);
 tp_storage *tp_storage_wrap(tp_context *context, void *data, size_t size_bytes,
                             void (*release)(void *, void *), void *user);
+/* On a device only. NULL: out of memory there, or here. */
+tp_storage *tp_storage_create_on(const tp_device *device, tp_context *context, size_t size_bytes);
 tp_storage *tp_storage_retain(tp_storage *storage);
+/* Brings the bytes to the host (device NULL) or to a device, unless they are there. */
+tp_status tp_storage_bring(tp_storage *storage, const tp_device *device);
+/* Whether they are there. */
+bool tp_storage_is_on(const tp_storage *storage, const tp_device *device);
+/* Its bytes were written where `device` says (NULL: on the host): other copies are old. */
+void tp_storage_written(tp_storage *storage, const tp_device *device);
 void tp_storage_release(tp_storage *storage); /* NULL is fine */
 
 /* ---- arena.c: memory that is freed whole ------------------------------------------ */

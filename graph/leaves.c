@@ -186,7 +186,9 @@ tp_status tp_touch(tp_tensor *x)
         return tp_graph_fail(x->graph, TP_E_ARGUMENT, "touch", -1,
                              "%%%lld (%s) is not a leaf with data", (long long)x->id,
                              tp_op_name(x));
-    return changed(x, "touch");
+    TRY(changed(x, "touch"));
+    if (x->storage) tp_storage_written(x->storage, NULL);
+    return TP_OK;
 }
 
 int64_t tp_leaf_bytes(const tp_tensor *x)

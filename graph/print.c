@@ -34,7 +34,8 @@ static bool print_values(tp_text *text, const tp_tensor *x, const tp_view *v)
 {
     tp_dtype dtype = (tp_dtype)x->dtype;
     int64_t count = tp_view_numel(v), size = (int64_t)tp_dtype_size(dtype);
-    if (count > TP_FORM_VALUES || x->state == TP_GONE) {
+    bool here = x->storage && tp_storage_bring(x->storage, NULL) == TP_OK;
+    if (count > TP_FORM_VALUES || x->state == TP_GONE || !here) {
         tp_text_add(text, " pattern");
         return false;
     }

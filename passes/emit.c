@@ -127,6 +127,22 @@ static void emit_aliases(emitter *e)
     }
 }
 
+/* Leaves that must first go to the backend's device, or come from one. */
+static tp_status emit_moves(emitter *e)
+{
+    for (int n = 0; n < e->work->node_count; n++) {
+        if (e->buffer[n] < 0 || e->plan->buffer[e->buffer[n]].kind != TP_BUFFER_LEAF) continue;
+        const tp_storage *storage = e->work->node[n].asked->storage;
+        if (!storage || tp_storage_is_on(storage, e->work->backend->device)) continue;
+        e->plan->summary.moves++;
+        e->plan->summary.device_moved_bytes += (int64_t)storage->size_bytes;
+        TRY(tp_work_ledger(e->work, n, true, TP_REASON_DEVICE_MOVE,
+                           e->work->backend->device ? "goes to the device before the first kernel"
+                                                    : "comes to the host before the first kernel"));
+    }
+    return TP_OK;
+}
+
 static tp_status emit_ledger(emitter *e)
 {
     size_t bytes = (size_t)e->work->copy_count * sizeof *e->plan->copy;
@@ -182,6 +198,7 @@ static tp_status emit(emitter *e)
     TRY(emit_steps(e));
     emit_deliveries(e);
     emit_aliases(e);
+    TRY(emit_moves(e));
     TRY(emit_ledger(e));
     emit_summary(e);
     return TP_OK;

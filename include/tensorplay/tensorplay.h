@@ -159,7 +159,10 @@ TP_API tp_tensor *tp_graph_node(const tp_graph *graph, int64_t id);
 TP_API tp_status tp_graph_set_pass(tp_graph *graph, const char *pass, bool on);
 /* The passes in their order: name of pass i, NULL past the end. */
 TP_API const char *tp_pass_name(int i);
-/* Picks the backend by name, "cpu" (default) or "ref" (plain loops: the oracle).
+/* Picks the backend by name, "cpu" (default), "ref" (plain loops: the oracle) or "cuda" (device
+ * TP_CUDA_DEVICE of the environment, else 0; a module that is opened here). Leaves go to the
+ * device when a plan first reads them and stay there, results come back when they are read; what
+ * must move appears in the ledger as DEVICE_MOVE.
  * Fails: TP_E_UNAVAILABLE with the reason. */
 TP_API tp_status tp_graph_set_backend(tp_graph *graph, const char *backend);
 
@@ -585,6 +588,7 @@ TP_OP tp_conv2d(tp_tensor *x, tp_tensor *w, tp_tensor *bias, const tp_conv *how)
 typedef struct tp_eval_options {
     bool keep_layout; /* outputs that are views may alias and keep their strides */
     bool profile;     /* measure the time of every kernel for the plan's dumps */
+    bool tf32;        /* a GPU's products of f32 may round their operands to 11 bits (TF32) */
 } tp_eval_options;
 
 /* Evaluates x. Afterwards x is a leaf that owns a dense row-major result; evaluating it
@@ -649,6 +653,8 @@ typedef struct tp_plan_summary {
     int64_t asked_copied_bytes;
     int removed_copies;
     int in_place; /* kernels that write over an operand */
+    int moves;    /* leaves that must first go to the backend's device, or come from one */
+    int64_t device_moved_bytes;
 } tp_plan_summary;
 TP_API tp_plan_summary tp_plan_summarize(const tp_plan *plan);
 
