@@ -159,7 +159,9 @@ typedef struct tp_run {
     tp_context *context;
     char *const *buffer; /* start address by buffer index, on the backend's device */
     int threads;
+    int step;       /* which one runs */
     void *prepared; /* the plan's */
+    bool tf32;      /* the plan's option */
     /* On TP_E_BOUNDS of a gather: the index, its position, the axis size. */
     int64_t fault[3];
 } tp_run;
@@ -183,14 +185,15 @@ struct tp_backend {
      * memory when they are called. */
     const tp_device *device;
     /* Around the steps of a run, whose kernels only note what is to be done: begin makes
-     * plan->prepared where there is none, finish has the work done and waits for it; when it fails
+     * plan->prepared where there is none, and sets *noted where the notes of an earlier run still
+     * hold and no kernel need be called; finish has the work done and waits for it; when it fails
      * *step is the step to blame, -1: none. forget frees plan->prepared. */
-    tp_status (*begin)(tp_plan *plan, tp_run *run);
+    tp_status (*begin)(tp_plan *plan, tp_run *run, bool *noted);
     tp_status (*finish)(tp_plan *plan, tp_run *run, int *step);
     void (*forget)(tp_plan *plan);
 };
 
-/* What a module (libtp_NAME.so, found at run time) exports as tp_backend_module. */
+/* What a module (libtp_NAME.so, found at run time) exports as tp_backend_entry. */
 typedef struct tp_backend_module {
     uint32_t layout[6]; /* TP_BACKEND_LAYOUT: a module of another build is refused */
     /* The backend, ready to run; else NULL and the reason as a sentence. */

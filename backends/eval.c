@@ -297,6 +297,7 @@ static tp_status run_each(runner *r, tp_run *run, int *steps)
     for (int i = 0; i < plan->step_count; i++) {
         tp_step *step = &plan->step[i];
         *steps = i + 1;
+        run->step = i;
         double start = clocked ? now_ns() : 0;
         tp_status status = step->kernel->run(step, run);
         if (status != TP_OK) return fail_step(plan, step, run, status);
@@ -315,12 +316,15 @@ static tp_status run_steps(runner *r, int *steps)
     const tp_backend *backend = plan->backend;
     tp_run run = {.context = plan->graph->context,
                   .buffer = r->address,
+                  .tf32 = plan->options.tf32,
                   .threads = tp_context_threads(plan->graph->context)};
     if (!backend->device) return run_each(r, &run, steps);
-    tp_status status = backend->begin(plan, &run);
+    bool noted = false;
+    tp_status status = backend->begin(plan, &run, &noted);
     if (status != TP_OK)
         return tp_graph_fail(plan->graph, status, "eval", -1, "%s", backend->device->why());
-    TRY(run_each(r, &run, steps));
+    if (!noted) TRY(run_each(r, &run, steps));
+    *steps = plan->step_count;
     int failed = -1;
     status = backend->finish(plan, &run, &failed);
     if (status == TP_OK) return TP_OK;

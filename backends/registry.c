@@ -49,7 +49,7 @@ static const tp_backend_module *find_module(const char *name, char *why, size_t 
     static const uint32_t layout[] = TP_BACKEND_LAYOUT;
     void *library = open_module(name, why, size);
     if (!library) return NULL;
-    const tp_backend_module *module = dlsym(library, "tp_backend_module");
+    const tp_backend_module *module = dlsym(library, "tp_backend_entry");
     if (module && memcmp(module->layout, layout, sizeof layout) == 0) return module;
     snprintf(why, size, "libtp_%s.so belongs to another build of TensorPlay", name);
     dlclose(library);

@@ -6,7 +6,7 @@
  * for. So everything that decides is host code that calls no CUDA function.
  *
  * Nothing is linked: every CUDA function comes from `api`, filled by table.c. One device, one
- * context, one stream for the process; `lock` is held from a run's begin to its finish. */
+ * context, one stream for the process: what is enqueued later sees what was enqueued before. */
 #ifndef TP_CUDA_H
 #define TP_CUDA_H
 
@@ -34,46 +34,52 @@ typedef struct tp_cuda_api {
 #include "functions.def"
 } tp_cuda_api;
 
-/* Opens the libraries: $TP_CUDA_LIB in the place of all of them, else each by its name, in
- * $TP_CUDA_LIB_DIR, where the loader looks, in the toolkit's folder. A library that is needed and
- * not there, or lacks a function, is named in why. cublasLt may be missing: its pointers are NULL.
- */
-bool tp_cuda_open_libraries(tp_cuda_api *api, char *why, size_t size);
+/* Opens a library and fills its part of the table: $TP_CUDA_LIB in the place of any of them, else
+ * by its name in $TP_CUDA_LIB_DIR, where the loader looks, in the toolkit's folder. False, and the
+ * library or the missing function in why. */
+bool tp_cuda_open_library(tp_cuda_library library, tp_cuda_api *api, char *why, size_t size);
 
-/* ---- device.c: the device, its memory, its failures ------------------------------------ */
+/* ---- device.c, memory.c: the device, its failures, its memory --------------------------- */
 
 typedef struct tp_cuda {
     tp_cuda_api api;
     bool open;
-    pthread_mutex_t lock;
+    /* After a fault of the kind that a context does not survive: nothing runs any more. */
+    bool lost;
+    pthread_mutex_t lock; /* of finish: compiling and the stream's order */
     CUcontext context;
     CUstream stream;
     CUmemoryPool pool;
     cublasHandle_t blas;
     cublasLtHandle_t blas_lt; /* NULL: not there */
     char name[100];
-    int major, minor; /* compute capability */
+    char arch[8];     /* "sm_90" */
+    int nvrtc[2];     /* its version */
     int processors;   /* multiprocessors */
     int shared_bytes; /* a block may ask for */
-    int64_t l2_bytes;
-    char *staging[2]; /* pinned */
-    CUevent staged[2];
-    /* After a fault of the kind that a context does not survive: nothing runs any more. */
-    bool lost;
-    char why[400];
+    uint32_t *marker; /* pinned: the last step that was done; NULL: the device cannot */
 } tp_cuda;
 extern tp_cuda tp_cuda_device;
 
+/* The memory, as the core sees it (memory.c). */
 extern const tp_device tp_cuda_memory;
+char *tp_cuda_alloc(size_t size_bytes);
+void tp_cuda_release(char *memory);
 
-/* Opens it once; false and why. */
+/* Opens the device, once; false and why. */
 bool tp_cuda_open(char *why, size_t size);
+/* The context becomes the thread's until leave. */
+tp_status tp_cuda_enter(void);
+void tp_cuda_leave(void);
+/* Why the last call on this thread failed. */
+const char *tp_cuda_why(void);
 /* Notes why a call failed and gives the status for it: E_NOMEM, or E_DEVICE; lost if so. */
-tp_status tp_cuda_failed(CUresult result, const char *what);
-#define CUDA(call)                                                                                 \
+tp_status tp_cuda_failed(CUresult result, const char *call);
+/* The name of a call without its arguments is in the sentence. */
+#define CUDA(function, ...)                                                                        \
     do {                                                                                           \
-        CUresult cuda_result_ = tp_cuda_device.api.call;                                           \
-        if (cuda_result_ != CUDA_SUCCESS) return tp_cuda_failed(cuda_result_, #call);              \
+        CUresult cuda_result_ = tp_cuda_device.api.function(__VA_ARGS__);                          \
+        if (cuda_result_ != CUDA_SUCCESS) return tp_cuda_failed(cuda_result_, #function);          \
     } while (0)
 tp_status tp_cuda_fail(tp_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -116,33 +122,32 @@ char *tp_cuda_scratch(tp_run *run, size_t size_bytes);
  * when the run begins, and the i64 index. finish fails the step with E_BOUNDS when it changed. */
 char *tp_cuda_fault(tp_run *run, int64_t axis_size);
 
-tp_status tp_cuda_begin(tp_plan *plan, tp_run *run);
+tp_status tp_cuda_begin(tp_plan *plan, tp_run *run, bool *noted);
 tp_status tp_cuda_finish(tp_plan *plan, tp_run *run, int *step);
 void tp_cuda_forget(tp_plan *plan);
-/* The noted work as text, a line for each launch, product and fill, with all arguments; addresses
- * as buffer + offset. */
-void tp_cuda_print_work(const tp_plan *plan, tp_text *text);
-
 /* ---- compile.c, cache.c: texts become functions ------------------------------------------ */
 
-typedef struct tp_cuda_function tp_cuda_function;
-struct tp_cuda_function {
-    tp_cuda_function *next; /* in its bucket */
+typedef struct tp_cuda_function {
+    struct tp_cuda_function *next; /* in its bucket */
     uint64_t hash;
     char *text;
     char name[64];
     CUfunction function; /* NULL: not compiled yet */
-};
+} tp_cuda_function;
 
+/* What stands before every text: prelude.h and math.h. */
+extern const char tp_cuda_prelude[];
 /* The function of a text, compiled or not; entered if it is new. NULL: out of memory. */
 tp_cuda_function *tp_cuda_find_function(const char *text, const char *name);
 /* Compiles all of the list that are not yet, from the disk cache where it has them. */
 tp_status tp_cuda_compile(tp_context *context, int count, tp_cuda_function *const *functions);
 
-/* Key: arch, NVRTC's version, prelude and text, all stored and compared. NULL: not there, or no
- * good. The caller frees with free(). */
-char *tp_cuda_cache_read(const char *key, size_t *size_bytes);
-void tp_cuda_cache_write(const char *key, const char *data, size_t size_bytes);
+/* What was written for a key; the whole key is stored and compared. NULL: not there, or no good.
+ * The caller frees it. */
+char *tp_cuda_cache_read(const char *key, size_t key_bytes, size_t *size_bytes);
+/* A failure to write is none: the next process compiles again. */
+void tp_cuda_cache_write(const char *key, size_t key_bytes, const char *data, size_t size_bytes);
+uint64_t tp_cuda_hash(const char *data, size_t size_bytes, uint64_t seed);
 
 /* ---- Kernels, by step kind ---------------------------------------------------------------- */
 
