@@ -209,7 +209,7 @@ typedef struct tp_backend_module {
 
 /* registry.c */
 
-/* NULL: not there, and why. name NULL: the default. */
+/* NULL: not there, and why. name NULL: $TP_BACKEND, else the first. */
 const tp_backend *tp_backend_find(const char *name, char *why, size_t size);
 /* The first kernel that takes the step and its position in the list; *why, if not NULL, is
  * the first refusal (TP_REASON_NONE when the first kernel takes it). */

@@ -71,7 +71,12 @@ static tp_status make_plan(tp_graph *graph, int count, tp_tensor *const *outputs
     tp_tensor **list = tp_context_alloc(graph->context, bytes);
     if (!list) return tp_graph_fail_nomem(graph, "eval");
     int wanted = pending(graph, count, outputs, list);
-    if (!graph->backend) graph->backend = tp_backend_find(NULL, NULL, 0);
+    char why[400] = "";
+    if (!graph->backend) graph->backend = tp_backend_find(NULL, why, sizeof why);
+    if (!graph->backend && wanted >= 0) {
+        wanted = -1;
+        tp_graph_fail(graph, TP_E_UNAVAILABLE, "eval", -1, "TP_BACKEND: %s", why);
+    }
     tp_status status =
         wanted < 0 ? graph->error.status : tp_passes_run(graph, wanted, list, options, plan);
     tp_context_free(graph->context, list, bytes);

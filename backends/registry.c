@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const tp_backend tp_backend_cpu, tp_backend_ref;
 
@@ -38,9 +39,10 @@ static void *open_module(const char *name, char *why, size_t size)
         snprintf(path, sizeof path, "%s%s/libtp_%s.so", folders[i], below[i], name);
         void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (module) return module;
-        const char *error = dlerror();
-        if (i == 0 || !strstr(error, "No such file")) snprintf(why, size, "%s", error);
+        snprintf(why, size, "%s", dlerror());
+        if (access(path, F_OK) == 0) return NULL; /* it is there and does not load: that is why */
     }
+    snprintf(why, size, "this build has no libtp_%s.so", name);
     return NULL;
 }
 
@@ -72,6 +74,7 @@ static const tp_backend *open_backend(size_t i, char *why, size_t size)
 
 const tp_backend *tp_backend_find(const char *name, char *why, size_t size)
 {
+    if (!name) name = getenv("TP_BACKEND");
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
         if (!name || strcmp(backends[i]->name, name) == 0) return backends[i];
     }
@@ -120,18 +123,39 @@ bool tp_backend_takes(const tp_backend *backend, const tp_step *step)
     return false;
 }
 
+/* ---- What there is ---------------------------------------------------------------------- */
+
+#define BUILT_IN (sizeof backends / sizeof *backends)
+
+const char *tp_backend_name(int i)
+{
+    if (i < 0) return NULL;
+    if ((size_t)i < BUILT_IN) return backends[i]->name;
+    return (size_t)i < BUILT_IN + sizeof modules / sizeof *modules ? modules[(size_t)i - BUILT_IN]
+                                                                   : NULL;
+}
+
+int tp_describe_backend(const char *name, char *text, size_t size)
+{
+    char why[400] = "there is no backend of that name";
+    for (size_t i = 0; i < BUILT_IN; i++) {
+        if (strcmp(backends[i]->name, name) == 0) return backends[i]->describe(text, size);
+    }
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        if (strcmp(modules[i], name) != 0) continue;
+        const tp_backend_module *module = find_module(name, why, sizeof why);
+        if (module) return module->describe(text, size);
+    }
+    return snprintf(text, size, "%s is not available: %s", name, why);
+}
+
 int tp_describe_backends(char *text, size_t size)
 {
     tp_text all = {.at = text, .size = size};
-    char line[512];
-    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+    for (size_t i = 0; i < BUILT_IN; i++) {
+        char line[256];
         backends[i]->describe(line, sizeof line);
         tp_text_add(&all, "%s%s", i ? "; " : "", line);
-    }
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
-        const tp_backend_module *module = find_module(modules[i], line, sizeof line);
-        if (module) module->describe(line, sizeof line);
-        tp_text_add(&all, module ? "; %s %s" : "; no %s: %s", modules[i], line);
     }
     return (int)all.length;
 }

@@ -1,8 +1,6 @@
 /* Noted products become calls of cuBLAS, or of cublasLt where they have an epilogue. */
 #include "work.h"
 
-#include <stdio.h>
-
 static cudaDataType_t type_of(tp_dtype dtype)
 {
     switch (dtype) {
@@ -46,7 +44,7 @@ static tp_status failed(const tp_cuda_gemm *g, const char *call, cublasStatus_t 
                         tp_dtype_name(g->dtype), tp_dtype_name(g->out_dtype));
 }
 
-static tp_status multiply(const tp_cuda_gemm *g)
+static cublasStatus_t multiply(const tp_cuda_gemm *g)
 {
     const tp_cuda_api *api = &tp_cuda_device.api;
     cublasHandle_t blas = tp_cuda_device.blas;
@@ -71,11 +69,12 @@ static tp_status multiply(const tp_cuda_gemm *g)
                                       in, g->ldb, &beta, g->c, out, g->ldc, compute_of(g),
                                       CUBLAS_GEMM_DEFAULT);
     }
-    return status == CUBLAS_STATUS_SUCCESS ? TP_OK : failed(g, "cuBLAS", status);
+    return status;
 }
 
-tp_status tp_cuda_enqueue_gemm(const tp_cuda_gemm *g, char *workspace, size_t workspace_bytes)
+tp_status tp_cuda_enqueue_gemm(const tp_cuda_gemm *g, char *workspace)
 {
-    (void)workspace, (void)workspace_bytes;
-    return multiply(g);
+    cublasStatus_t status = g->epilogue ? tp_cuda_lt_multiply(g, workspace) : multiply(g);
+    if (status == CUBLAS_STATUS_SUCCESS) return TP_OK;
+    return failed(g, g->epilogue ? "cublasLt" : "cuBLAS", status);
 }

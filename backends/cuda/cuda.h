@@ -99,10 +99,11 @@ typedef struct tp_cuda_gemm {
     double alpha;
     /* Tables of `batch` addresses on the device in the place of a, b, c and strides; else NULL. */
     const char *table_a, *table_b, *table_c;
-    /* With an epilogue (cublasLt; m values each, packed): NONE, BIAS, RELU, RELU_BIAS, GELU,
-     * GELU_BIAS; NULL: no bias. */
+    /* By cublasLt, with an epilogue and its algorithm (see epilogue.c); 0: by cuBLAS. bias: m
+     * values, NULL: none. */
     cublasLtEpilogue_t epilogue;
     const char *bias;
+    cublasLtMatmulAlgo_t algorithm;
 } tp_cuda_gemm;
 
 /* Begins the text of a kernel; what was there is gone. Everything a kernel text may use is in
@@ -113,6 +114,8 @@ tp_text *tp_cuda_begin_text(tp_run *run);
 tp_status tp_cuda_launch(tp_run *run, const char *name, int64_t blocks, int threads,
                          size_t shared_bytes, const void *args, size_t args_bytes);
 tp_status tp_cuda_multiply(tp_run *run, const tp_cuda_gemm *gemm);
+/* Makes the product noted last do an elementwise step's work too. False: it cannot. */
+bool tp_cuda_fold_epilogue(const tp_step *step, tp_run *run);
 /* Every byte becomes value. */
 tp_status tp_cuda_fill(tp_run *run, char *to, uint8_t value, size_t size_bytes);
 /* Device memory for the work of this step, 256-byte aligned; the next step's may be the same.

@@ -26,7 +26,7 @@ static tp_status enqueue_item(const tp_cuda_notes *n, const tp_cuda_item *item)
     case TP_CUDA_ITEM_KERNEL:
         return enqueue_kernel(n, item);
     case TP_CUDA_ITEM_GEMM:
-        return tp_cuda_enqueue_gemm(&item->gemm, n->blas_memory, TP_CUDA_BLAS_BYTES);
+        return tp_cuda_enqueue_gemm(&item->gemm, n->blas_memory);
     case TP_CUDA_ITEM_FILL:
     default:
         CUDA(cuMemsetD8Async, (CUdeviceptr)(uintptr_t)item->fill.to, item->fill.value,

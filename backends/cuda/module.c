@@ -9,7 +9,7 @@ static int describe(char *text, size_t size)
     int version = 0, driver = 0;
     d->api.cublasGetVersion(d->blas, &version);
     d->api.cuDriverGetVersion(&driver);
-    return snprintf(text, size, "%s, %s, driver %d.%d, NVRTC %d.%d, cuBLAS %d.%d.%d", d->name,
+    return snprintf(text, size, "cuda %s, %s, driver %d.%d, NVRTC %d.%d, cuBLAS %d.%d.%d", d->name,
                     d->arch, driver / 1000, driver % 1000 / 10, d->nvrtc[0], d->nvrtc[1],
                     version / 10000, version / 100 % 100, version % 100);
 }
@@ -44,7 +44,7 @@ static int describe_in_any_case(char *text, size_t size)
 {
     char why[400];
     if (tp_cuda_open(why, sizeof why)) return describe(text, size);
-    return snprintf(text, size, "is not available: %s", why);
+    return snprintf(text, size, "cuda is not available: %s", why);
 }
 
 /* The name that the core looks up. */

@@ -77,8 +77,12 @@ tp_cuda_notes *tp_cuda_notes_of(const tp_run *run);
 tp_status tp_cuda_run_notes(tp_plan *plan, tp_cuda_notes *notes, int *step);
 /* print.c: a line for each item, if anybody listens. */
 void tp_cuda_log_work(const tp_plan *plan, const tp_cuda_notes *notes);
-/* blas.c: one product, on the stream. */
-tp_status tp_cuda_enqueue_gemm(const tp_cuda_gemm *gemm, char *workspace, size_t workspace_bytes);
+/* What cuBLAS gets to work in, from Hopper on so much, 256-byte aligned. */
 #define TP_CUDA_BLAS_BYTES ((size_t)32 << 20)
+/* blas.c: one product, on the stream. */
+tp_status tp_cuda_enqueue_gemm(const tp_cuda_gemm *gemm, char *workspace);
+/* blas_lt.c: finds an algorithm for a product with an epilogue, false: there is none; runs it. */
+bool tp_cuda_lt_choose(tp_cuda_gemm *gemm);
+cublasStatus_t tp_cuda_lt_multiply(const tp_cuda_gemm *gemm, char *workspace);
 
 #endif

@@ -159,11 +159,11 @@ TP_API tp_tensor *tp_graph_node(const tp_graph *graph, int64_t id);
 TP_API tp_status tp_graph_set_pass(tp_graph *graph, const char *pass, bool on);
 /* The passes in their order: name of pass i, NULL past the end. */
 TP_API const char *tp_pass_name(int i);
-/* Picks the backend by name, "cpu" (default), "ref" (plain loops: the oracle) or "cuda" (device
- * TP_CUDA_DEVICE of the environment, else 0; a module that is opened here). Leaves go to the
- * device when a plan first reads them and stay there, results come back when they are read; what
- * must move appears in the ledger as DEVICE_MOVE.
- * Fails: TP_E_UNAVAILABLE with the reason. */
+/* Picks the backend by name: "cpu" (default, or what TP_BACKEND in the environment names), "ref"
+ * (plain loops: the oracle) or "cuda" (device TP_CUDA_DEVICE of the environment, else 0; a module
+ * that is opened here). Leaves go to the device when a plan first reads them and stay there,
+ * results come back when they are read; what must move appears in the ledger as DEVICE_MOVE. Fails:
+ * TP_E_UNAVAILABLE with the reason. */
 TP_API tp_status tp_graph_set_backend(tp_graph *graph, const char *backend);
 
 /* ---- Facts about a tensor -------------------------------------------------- */
@@ -690,6 +690,10 @@ TP_API int tp_graph_parse(tp_graph *graph, const char *text, int max, tp_tensor 
 /* The libraries and cores in use, one line: "cpu avx512, 2 threads, BLAS libopenblas.so.0
  * (openmp, SkylakeX)". */
 TP_API int tp_describe_backends(char *text, size_t size);
+/* The names that tp_graph_set_backend knows: of backend i, NULL past the end. */
+TP_API const char *tp_backend_name(int i);
+/* One line on one of them: its machine and libraries, or why it is not available. */
+TP_API int tp_describe_backend(const char *name, char *text, size_t size);
 
 #ifdef __cplusplus
 }
