@@ -37,7 +37,7 @@ class ContextOptions(ctypes.Structure):
 
 
 class EvalOptions(ctypes.Structure):
-    _fields_ = [("keep_layout", FLAG), ("profile", FLAG)]
+    _fields_ = [("keep_layout", FLAG), ("profile", FLAG), ("tf32", FLAG)]
 
 
 def dims(sizes):
