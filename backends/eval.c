@@ -61,6 +61,38 @@ static void log_plan(const tp_plan *plan)
     }
 }
 
+/* "%5 contiguous "heads", 4.0 KiB, TWO_LAYOUTS: ..", a line for each copy that stays, after each
+ * the separator. */
+static void add_kept(tp_text *text, const tp_plan *plan, const char *separator)
+{
+    for (int i = 0; i < plan->copy_count; i++) {
+        const tp_copy *copy = &plan->copy[i];
+        if (!copy->kept || copy->reason == TP_REASON_DEVICE_MOVE) continue;
+        tp_text_add(text, "%%%lld %s%s%s%s, ", (long long)copy->tensor->id,
+                    tp_op_name(copy->tensor), copy->tensor->name ? " \"" : "",
+                    tp_name(copy->tensor), copy->tensor->name ? "\"" : "");
+        tp_text_add_bytes(text, copy->bytes);
+        tp_text_add(text, ", %s: %s%s", tp_reason_name(copy->reason), copy->note, separator);
+    }
+}
+
+static tp_status check_budget(tp_plan *plan)
+{
+    const tp_budget *budget = plan->options.budget;
+    const tp_plan_summary *sum = &plan->summary;
+    if (!budget) return TP_OK;
+    bool any_bytes = budget->copies > 0 && !budget->copied_bytes;
+    if (sum->copies <= budget->copies && (any_bytes || sum->copied_bytes <= budget->copied_bytes))
+        return TP_OK;
+    char list[400];
+    tp_text text = {.at = list, .size = sizeof list};
+    add_kept(&text, plan, "; ");
+    return tp_graph_fail(plan->graph, TP_E_BUDGET, "eval", -1,
+                         "%d copies of %lld bytes, the budget is %d of %lld: %s", sum->copies,
+                         (long long)sum->copied_bytes, budget->copies,
+                         (long long)budget->copied_bytes, list);
+}
+
 static tp_status make_plan(tp_graph *graph, int count, tp_tensor *const *outputs,
                            const tp_eval_options *options, tp_plan *plan)
 {
@@ -80,7 +112,11 @@ static tp_status make_plan(tp_graph *graph, int count, tp_tensor *const *outputs
     tp_status status =
         wanted < 0 ? graph->error.status : tp_passes_run(graph, wanted, list, options, plan);
     tp_context_free(graph->context, list, bytes);
-    if (status == TP_OK) log_plan(plan);
+    if (status != TP_OK) return status;
+    log_plan(plan);
+    status = check_budget(plan);
+    plan->options.budget = NULL; /* the caller's, for this call */
+    if (status != TP_OK) tp_arena_free(&plan->arena);
     return status;
 }
 
@@ -116,6 +152,21 @@ void tp_plan_release(tp_plan *plan)
 tp_plan_summary tp_plan_summarize(const tp_plan *plan)
 {
     return plan ? plan->summary : (tp_plan_summary){0};
+}
+
+int tp_count_copies(tp_tensor *x, char *text, size_t size)
+{
+    tp_text list = {.at = text, .size = text ? size : 0};
+    tp_plan *plan = x ? tp_plan_create(x->graph, 1, &x, NULL) : NULL;
+    if (!plan) {
+        tp_text_add(&list, "%s", x ? tp_graph_error(x->graph)->text : "there is no tensor");
+        return -1;
+    }
+    int copies = plan->summary.copies;
+    tp_text_add(&list, "%s", "");
+    add_kept(&list, plan, "\n");
+    tp_plan_release(plan);
+    return copies;
 }
 
 int tp_plan_copy_count(const tp_plan *plan)

@@ -39,7 +39,7 @@ class ContextOptions(ctypes.Structure):
 
 
 class EvalOptions(ctypes.Structure):
-    _fields_ = [("keep_layout", FLAG), ("profile", FLAG), ("tf32", FLAG)]
+    _fields_ = [("keep_layout", FLAG), ("profile", FLAG), ("tf32", FLAG), ("budget", ctypes.c_void_p)]
 
 
 class Summary(ctypes.Structure):

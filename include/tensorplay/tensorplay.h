@@ -585,10 +585,19 @@ TP_OP tp_conv2d(tp_tensor *x, tp_tensor *w, tp_tensor *bias, const tp_conv *how)
 
 /* ---- Evaluation -------------------------------------------------------------------- */
 
+/* The most that a plan may copy; moves between host and device do not count. */
+typedef struct tp_budget {
+    int copies;
+    int64_t copied_bytes; /* 0 with copies > 0: as many as those copies write */
+} tp_budget;
+
 typedef struct tp_eval_options {
     bool keep_layout; /* outputs that are views may alias and keep their strides */
     bool profile;     /* measure the time of every kernel for the plan's dumps */
     bool tf32;        /* a GPU's products of f32 may round their operands to 11 bits (TF32) */
+    /* NULL: none. A plan beyond it is not made: TP_E_BUDGET, the sentence names the first copies,
+     * their bytes and reasons. */
+    const tp_budget *budget;
 } tp_eval_options;
 
 /* Evaluates x. Afterwards x is a leaf that owns a dense row-major result; evaluating it
@@ -669,6 +678,17 @@ typedef struct tp_copy {
 } tp_copy;
 TP_API int tp_plan_copy_count(const tp_plan *plan);
 TP_API tp_copy tp_plan_copy(const tp_plan *plan, int i);
+
+/* Plans x and counts the copies that stay; text, if not NULL, gets a line for each: tensor, bytes,
+ * reason, note. -1: x cannot be planned, text then says why. */
+TP_API int tp_count_copies(tp_tensor *x, char *text, size_t size);
+/* For tests with Criterion: x is evaluated with n copies, else the test fails and lists them. */
+#define TP_EXPECT_COPIES(x, n)                                                                     \
+    do {                                                                                           \
+        char tp_copies_text_[2000];                                                                \
+        int tp_copies_ = tp_count_copies((x), tp_copies_text_, sizeof tp_copies_text_);            \
+        cr_expect(tp_copies_ == (n), "%d copies, not %d:\n%s", tp_copies_, (n), tp_copies_text_);  \
+    } while (0)
 
 /* Text and pictures. Each writes size bytes at most, always terminated, and gives the
  * full length as snprintf does (text NULL, size 0: just the length), -1 when memory is
