@@ -25,22 +25,12 @@ static bool output_ok(tp_graph *graph, const tp_tensor *x, int i)
 static int pending(tp_graph *graph, int count, tp_tensor *const *outputs, tp_tensor **list)
 {
     int used = 0;
-    size_t nodes = (size_t)graph->node_count;
-    uint8_t *seen = tp_context_alloc_zero(graph->context, nodes);
-    if (!seen) {
-        tp_graph_fail_nomem(graph, "eval");
-        return -1;
+    tp_graph_walk(graph);
+    for (int i = 0; i < count; i++) {
+        if (!output_ok(graph, outputs[i], i)) return -1;
+        if (outputs[i]->state != TP_EVALUATED && tp_graph_visit(outputs[i]))
+            list[used++] = outputs[i];
     }
-    for (int i = 0; i < count && used >= 0; i++) {
-        if (!output_ok(graph, outputs[i], i)) {
-            used = -1;
-            break;
-        }
-        bool wanted = outputs[i]->state != TP_EVALUATED && !seen[outputs[i]->id];
-        seen[outputs[i]->id] = 1;
-        if (wanted) list[used++] = outputs[i];
-    }
-    tp_context_free(graph->context, seen, nodes);
     return used;
 }
 

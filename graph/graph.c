@@ -83,46 +83,6 @@ tp_tensor *tp_graph_append(tp_graph *graph, const tp_tensor *like)
     return node;
 }
 
-/* The highest marked id below `id`, -1 for none; unmarked ones are passed eight at a time. */
-static int64_t marked_below(const uint8_t *mark, int64_t id)
-{
-    for (uint64_t eight = 0; id >= 8; id -= 8) {
-        memcpy(&eight, mark + id - 8, 8);
-        if (eight) break;
-    }
-    do id--;
-    while (id >= 0 && !mark[id]);
-    return id;
-}
-
-int64_t tp_graph_mark(const tp_graph *graph, int count, tp_tensor *const *outputs, uint8_t *mark)
-{
-    int64_t pending = 0, marked = 0, top = -1;
-    for (int i = 0; i < count; i++) {
-        int64_t id = outputs[i]->id;
-        if (!mark[id]) pending++;
-        mark[id] = 1;
-        if (id > top) top = id;
-    }
-    /* Inputs have smaller ids: one walk downwards reaches everything. */
-    for (int64_t id = top; id >= 0 && pending; id = marked_below(mark, id)) {
-        pending--;
-        marked++;
-        const tp_tensor *node = graph->node[id];
-        if (node->state == TP_EVALUATED) continue;
-        for (int i = 0; i < node->in_count; i++) {
-            uint8_t *at = &mark[node->in[i]->id];
-            pending += !*at;
-            *at = 1;
-        }
-        if (tp_tensor_is_view(node)) { /* its bytes are its base's */
-            pending += !mark[node->base->id];
-            mark[node->base->id] = 1;
-        }
-    }
-    return marked;
-}
-
 /* ---- Facts ----------------------------------------------------------------------- */
 
 tp_graph *tp_graph_of(const tp_tensor *x)

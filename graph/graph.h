@@ -291,6 +291,11 @@ struct tp_tensor {
     const char *name; /* NULL: none */
     const char *file; /* call site; NULL: unknown */
     int line;
+
+    /* Notes of a walk through the graph; they mean something while it lasts. */
+    int number;       /* of the working node that stands for it */
+    int64_t walk;     /* graph->walk: the last walk has been here */
+    tp_tensor *queue; /* the next one to visit */
 };
 
 typedef struct tp_backend tp_backend; /* backends/backend.h */
@@ -305,6 +310,7 @@ struct tp_graph {
     uint64_t passes_off;       /* bit per row of passes.def */
     const tp_backend *backend; /* NULL: the default */
     int64_t structure;         /* counts nodes built, rebinds and touches: plans compare it */
+    int64_t walk;              /* counts walks, see tp_graph_reach */
 };
 
 /* Bytes that a leaf's views may address; one that is gone comes back with as many (tp_bind). */
@@ -370,12 +376,16 @@ void tp_text_add_bytes(tp_text *text, int64_t bytes);
 /* A number of a dtype, exact, the same in every locale. */
 void tp_text_add_number(tp_text *text, tp_dtype dtype, tp_value value);
 
-/* ---- Marks: which nodes outputs depend on
+/* ---- reach.c: which nodes outputs depend on
  * ------------------------------------------------------------------ */
 
-/* mark[id] = 1 for every node up to the highest output that outputs depend on, stopping at
- * evaluated nodes. mark has node_count bytes, zeroed by the caller. Gives the number. */
-int64_t tp_graph_mark(const tp_graph *graph, int count, tp_tensor *const *outputs, uint8_t *mark);
+/* Starts a walk: tp_graph_visit is true once for each node until the next walk starts. */
+void tp_graph_walk(tp_graph *graph);
+bool tp_graph_visit(tp_tensor *x);
+/* The nodes that outputs depend on, stopping at evaluated ones, in ascending ids; the list lies in
+ * the arena. Gives their number, -1 without memory. Costs nothing for other nodes. */
+int64_t tp_graph_reach(tp_graph *graph, int count, tp_tensor *const *outputs, tp_arena *arena,
+                       tp_tensor ***list);
 
 /* ---- verify.c: every invariant as code
  * ------------------------------------------------------------------------ */

@@ -33,7 +33,7 @@ bool tp_clone_edges(tp_cloner *c, tp_wnode *node, int count)
 /* How the readers of an asked tensor reach its bytes. */
 int tp_clone_source(const tp_cloner *c, const tp_tensor *x, const tp_view **view)
 {
-    int number = c->number[x->id];
+    int number = x->number;
     const tp_wnode *node = &c->work->node[number];
     /* What fills a buffer in parts is read as the tensor that they make. */
     *view = node->alias ? &node->in[0].view : node->elements ? &x->view : &node->store;
@@ -80,7 +80,7 @@ static int root_of_view(tp_cloner *c, tp_tensor *x, tp_view *view)
         return tp_clone_copy(c, x, number, below, (tp_dtype)x->dtype);
     }
     tp_view_copy(view, &x->view);
-    return c->number[x->base->id];
+    return x->base->number;
 }
 
 static bool clone_view(tp_cloner *c, tp_tensor *x)
@@ -199,7 +199,7 @@ static bool deliver(tp_cloner *c, int count, tp_tensor *const *outputs)
     for (int i = 0; i < count; i++) {
         tp_delivery *delivery = &work->delivery[work->delivery_count++];
         delivery->tensor = outputs[i];
-        int number = c->number[outputs[i]->id];
+        int number = outputs[i]->number;
         tp_wnode *node = &work->node[number];
         if (node->alias) {
             if (!deliver_view(c, outputs[i], delivery)) return false;
@@ -214,22 +214,13 @@ static bool deliver(tp_cloner *c, int count, tp_tensor *const *outputs)
     return true;
 }
 
-/* The first marked id from `id` on, c->ids for none. A small result of a large graph must not cost
- * a look at every node. */
-static int64_t next_marked(const tp_cloner *c, int64_t id)
+static bool clone(tp_cloner *c, int64_t reached, tp_tensor *const *list)
 {
-    const uint8_t *found = memchr(c->mark + id, 1, (size_t)(c->ids - id));
-    return found ? found - c->mark : c->ids;
-}
-
-static bool clone(tp_cloner *c, int count, tp_tensor *const *outputs)
-{
-    tp_graph *graph = c->work->graph;
-    for (int64_t id = next_marked(c, 0); id < c->ids; id = next_marked(c, id + 1)) {
-        if (!clone_node(c, graph->node[id])) return false;
-        c->number[id] = c->work->node_count - 1;
+    for (int64_t i = 0; i < reached; i++) {
+        if (!clone_node(c, list[i])) return false;
+        list[i]->number = c->work->node_count - 1;
     }
-    return deliver(c, count, outputs);
+    return true;
 }
 
 tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
@@ -242,26 +233,19 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     if (options) work->options = *options;
     tp_arena_init(&work->arena, graph->context);
     tp_cloner c = {.work = work};
-    for (int i = 0; i < count; i++) {
-        if (outputs[i]->id >= c.ids) c.ids = outputs[i]->id + 1;
-    }
-    size_t ids = (size_t)c.ids;
-    c.mark = tp_context_alloc_zero(graph->context, ids);
-    c.number = tp_context_alloc(graph->context, ids * sizeof *c.number);
-    bool done = c.mark && c.number;
+    tp_tensor **list;
+    int64_t reached = tp_graph_reach(graph, count, outputs, &work->arena, &list);
+    bool done = reached >= 0;
     if (done) {
-        tp_graph_mark(graph, count, outputs, c.mark);
         size_t nodes = (size_t)count;
-        for (int64_t id = next_marked(&c, 0); id < c.ids; id = next_marked(&c, id + 1))
-            nodes += most_nodes(graph->node[id]);
+        for (int64_t i = 0; i < reached; i++) nodes += most_nodes(list[i]);
         done = nodes < INT32_MAX;
         work->node = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->node) : NULL;
         work->copy = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->copy) : NULL;
         work->delivery = tp_arena_alloc(&work->arena, (size_t)count * sizeof *work->delivery);
-        done = work->node && work->copy && work->delivery && clone(&c, count, outputs);
+        done = work->node && work->copy && work->delivery && clone(&c, reached, list) &&
+               deliver(&c, count, outputs);
     }
-    tp_context_free(graph->context, c.mark, ids);
-    tp_context_free(graph->context, c.number, ids * sizeof *c.number);
     if (done) return TP_OK;
     tp_work_free(work);
     return c.status != TP_OK ? c.status : tp_graph_fail_nomem(graph, "eval");

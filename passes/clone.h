@@ -6,9 +6,6 @@
 
 typedef struct tp_cloner {
     tp_work *work;
-    uint8_t *mark;
-    int *number; /* working node by asked id, -1: none */
-    int64_t ids;
     tp_status status; /* of what is not a matter of memory */
 } tp_cloner;
 
