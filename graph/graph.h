@@ -186,6 +186,8 @@ void tp_view_copy(tp_view *to, const tp_view *from);
 bool tp_view_same_shape(const tp_view *a, const tp_view *b);
 /* Same shape and same address for every index (size-1 strides and empty views ignored). */
 bool tp_view_equal(const tp_view *a, const tp_view *b);
+/* The same numbers throughout, in size-1 strides too. */
+bool tp_view_identical(const tp_view *a, const tp_view *b);
 /* Canonical form: size-1 dims dropped, neighbours merged, outer to inner; an empty view
  * becomes shape (0), stride 1, offset 0. Equal address sequences over row-major order
  * have equal canonical forms. */

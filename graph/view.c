@@ -52,6 +52,7 @@ void tp_view_copy(tp_view *to, const tp_view *from)
 
 bool tp_view_same_shape(const tp_view *a, const tp_view *b)
 {
+    if (a == b) return true;
     if (a->ndim != b->ndim) return false;
     for (int d = 0; d < a->ndim; d++) {
         if (a->shape[d] != b->shape[d]) return false;
@@ -59,8 +60,19 @@ bool tp_view_same_shape(const tp_view *a, const tp_view *b)
     return true;
 }
 
+bool tp_view_identical(const tp_view *a, const tp_view *b)
+{
+    if (a == b) return true;
+    if (a->offset != b->offset || !tp_view_same_shape(a, b)) return false;
+    for (int d = 0; d < a->ndim; d++) {
+        if (a->stride[d] != b->stride[d]) return false;
+    }
+    return true;
+}
+
 bool tp_view_equal(const tp_view *a, const tp_view *b)
 {
+    if (a == b) return true;
     if (!tp_view_same_shape(a, b)) return false;
     if (tp_view_numel(a) == 0) return true;
     for (int d = 0; d < a->ndim; d++) {

@@ -5,7 +5,6 @@
  * Two outputs that are equal stay two: each owns its bytes. */
 #include "pass.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- Operations that change nothing ---------------------------------------------- */
@@ -51,8 +50,8 @@ static const tp_edge *repeats(const tp_work *work, const tp_wnode *node)
         const tp_wnode *inner = &work->node[in[0].node];
         bool back = inner->op == TP_OP_CAST && !inner->alias && inner->in[0].dtype == node->dtype &&
                     in[0].dtype == inner->dtype;
-        bool whole = back && tp_view_is_row_major(&in[0].view) &&
-                     tp_view_same_shape(&in[0].view, &inner->store);
+        bool whole = back && tp_view_is_row_major(in[0].view) &&
+                     tp_view_same_shape(in[0].view, inner->store);
         return whole && holds((tp_dtype)inner->dtype, (tp_dtype)node->dtype) ? &inner->in[0] : NULL;
     }
     default:
@@ -72,7 +71,7 @@ static bool views_through(tp_work *work, int n, const tp_edge *source, tp_view *
     int i = 0;
     for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e;
          e = tp_work_user(work, n, e->next)) {
-        if (!tp_work_through(&source->view, (tp_dtype)source->dtype, e, &(*views)[i++], dims))
+        if (!tp_work_through(source->view, (tp_dtype)source->dtype, e, &(*views)[i++], dims))
             return false;
     }
     return true;
@@ -101,13 +100,13 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 
 static uint64_t hash_node(const tp_wnode *node)
 {
-    uint64_t hash = mix(mix(mix(node->op, node->dtype), node->calc), (uint64_t)node->store.ndim);
-    for (int d = 0; d < node->store.ndim; d++) hash = mix(hash, (uint64_t)node->store.shape[d]);
+    uint64_t hash = mix(mix(mix(node->op, node->dtype), node->calc), (uint64_t)node->store->ndim);
+    for (int d = 0; d < node->store->ndim; d++) hash = mix(hash, (uint64_t)node->store->shape[d]);
     for (int i = 0; i < node->in_count; i++) {
         const tp_edge *e = &node->in[i];
-        hash = mix(mix(hash, (uint64_t)e->node), (uint64_t)e->view.offset);
-        for (int d = 0; d < e->view.ndim; d++)
-            hash = mix(hash, e->view.shape[d] > 1 ? (uint64_t)e->view.stride[d] : 0);
+        hash = mix(mix(hash, (uint64_t)e->node), (uint64_t)e->view->offset);
+        for (int d = 0; d < e->view->ndim; d++)
+            hash = mix(hash, e->view->shape[d] > 1 ? (uint64_t)e->view->stride[d] : 0);
     }
     if (node->op == TP_OP_CONTIGUOUS) return hash;
     /* Thousands of constants differ in nothing else. */
@@ -134,12 +133,11 @@ static bool equal(const tp_wnode *a, const tp_wnode *b)
 {
     if (a->op != b->op || a->dtype != b->dtype || a->calc != b->calc || a->in_count != b->in_count)
         return false;
-    if (!tp_view_equal(&a->store, &b->store) || !tp_view_same_shape(&a->store, &b->store))
-        return false;
+    if (!tp_view_equal(a->store, b->store) || !tp_view_same_shape(a->store, b->store)) return false;
     for (int i = 0; i < a->in_count; i++) {
         const tp_edge *x = &a->in[i], *y = &b->in[i];
-        if (x->node != y->node || x->dtype != y->dtype || !tp_view_same_shape(&x->view, &y->view) ||
-            !tp_view_equal(&x->view, &y->view))
+        if (x->node != y->node || x->dtype != y->dtype || !tp_view_same_shape(x->view, y->view) ||
+            !tp_view_equal(x->view, y->view))
             return false;
     }
     /* An output's copy has its view's attributes, which mean nothing here. */
@@ -148,11 +146,9 @@ static bool equal(const tp_wnode *a, const tp_wnode *b)
 
 static tp_status merge_into(tp_work *work, int n, int first)
 {
-    char name[80], note[160];
-    tp_work_label(&work->node[first], name, sizeof name);
-    snprintf(note, sizeof note, "equal to %s", name);
     bool copy = work->node[n].op == TP_OP_CONTIGUOUS;
     tp_work_replace(work, n, first, NULL);
+    tp_note note = tp_work_note("equal to %s", &work->node[first]);
     return copy ? tp_work_ledger(work, n, false, TP_REASON_SHARED, note) : TP_OK;
 }
 

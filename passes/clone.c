@@ -12,13 +12,14 @@
 tp_wnode *tp_clone_node(tp_cloner *c, tp_tensor *asked, int op)
 {
     tp_wnode *node = &c->work->node[c->work->node_count++];
-    memset(node, 0, offsetof(tp_wnode, domain));
+    memset(node, 0, sizeof *node);
     node->op = (uint8_t)op;
     node->dtype = asked->dtype;
     node->calc = asked->calc;
     node->asked = asked;
     node->fused = 1;
-    node->dims[0] = node->dims[1] = node->writer = -1;
+    node->dims[0] = node->dims[1] = -1;
+    node->writer = -1;
     return node;
 }
 
@@ -36,14 +37,14 @@ int tp_clone_source(const tp_cloner *c, const tp_tensor *x, const tp_view **view
     int number = x->number;
     const tp_wnode *node = &c->work->node[number];
     /* What fills a buffer in parts is read as the tensor that they make. */
-    *view = node->alias ? &node->in[0].view : node->elements ? &x->view : &node->store;
+    *view = node->alias ? node->in[0].view : node->elements ? &x->view : node->store;
     return number;
 }
 
 static bool clone_leaf(tp_cloner *c, tp_tensor *x)
 {
     tp_wnode *node = tp_clone_node(c, x, TP_OP_DATA);
-    tp_view_copy(&node->store, &x->result);
+    node->store = &x->result;
     return true;
 }
 
@@ -52,48 +53,47 @@ int tp_clone_copy(tp_cloner *c, tp_tensor *x, int source, const tp_view *view, t
 {
     tp_wnode *node = tp_clone_node(c, x, TP_OP_CONTIGUOUS);
     node->dtype = node->calc = (uint8_t)dtype;
-    node->store = tp_view_row_major(view->ndim, view->shape);
-    if (!tp_clone_edges(c, node, 1)) return -1;
-    tp_view_copy(&node->in[0].view, view);
+    tp_view dense = tp_view_row_major(view->ndim, view->shape);
+    node->store = tp_work_view(c->work, &dense, &x->view);
+    if (!node->store || !tp_clone_edges(c, node, 1)) return -1;
+    node->in[0].view = view;
     node->in[0].dtype = (uint8_t)dtype;
     tp_work_link(c->work, &node->in[0], source);
     return (int)(node - c->work->node);
 }
 
-/* The node whose bytes view x reads, and how. Normally its base, as built. Over an evaluated
- * view in between, whose bytes are there while the base's may have to be computed anew, the
- * step is taken again on the layout found there; a reshape may then need a copy, absolute
+/* The node whose bytes view x reads, and how; -1 without memory. Normally its base, as built. Over
+ * an evaluated view in between, whose bytes are there while the base's may have to be computed
+ * anew, the step is taken again on the layout found there; a reshape may then need a copy, absolute
  * addresses need the base. */
-static int root_of_view(tp_cloner *c, tp_tensor *x, tp_view *view)
+static int root_of_view(tp_cloner *c, tp_tensor *x, const tp_view **view)
 {
+    tp_view replayed;
     const tp_view *below;
     int number = tp_clone_source(c, x->in[0], &below);
     const tp_wnode *source = &c->work->node[number];
     int root = source->alias ? source->in[0].node : number;
-    if (c->work->node[root].asked == x->base) {
-        tp_view_copy(view, &x->view);
-        return root;
-    }
-    if (tp_view_replay(x, below, view)) return root;
-    if (x->op == TP_OP_RESHAPE) {
-        *view = tp_view_row_major(x->view.ndim, x->view.shape);
-        return tp_clone_copy(c, x, number, below, (tp_dtype)x->dtype);
-    }
-    tp_view_copy(view, &x->view);
-    return x->base->number;
+    *view = &x->view;
+    if (c->work->node[root].asked == x->base) return root;
+    bool through = tp_view_replay(x, below, &replayed);
+    if (!through && x->op != TP_OP_RESHAPE) return x->base->number;
+    if (!through) replayed = tp_view_row_major(x->view.ndim, x->view.shape);
+    *view = tp_work_view(c->work, &replayed, NULL);
+    if (!*view) return -1;
+    return through ? root : tp_clone_copy(c, x, number, below, (tp_dtype)x->dtype);
 }
 
 static bool clone_view(tp_cloner *c, tp_tensor *x)
 {
-    tp_view view;
+    const tp_view *view;
     int root = root_of_view(c, x, &view);
     if (root < 0) return false;
     tp_wnode *node = tp_clone_node(c, x, x->op);
     node->alias = true;
-    node->store = tp_view_row_major(x->view.ndim, x->view.shape);
+    node->store = &x->view;
     if (!tp_clone_edges(c, node, 1)) return false;
     node->in[0].dtype = x->dtype;
-    tp_view_copy(&node->in[0].view, &view);
+    node->in[0].view = view;
     tp_work_link(c->work, &node->in[0], root);
     return true;
 }
@@ -105,24 +105,27 @@ void tp_clone_count_copy(tp_cloner *c, tp_wnode *node)
     c->work->asked_copied_bytes += tp_work_stored_bytes(node);
 }
 
-void tp_clone_edge(tp_cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *in)
+bool tp_clone_edge(tp_cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *in)
 {
-    const tp_view *view;
-    int source = tp_clone_source(c, in, &view);
+    tp_view wide;
+    int source = tp_clone_source(c, in, &edge->view);
     edge->dtype = in->dtype;
-    if (tp_op_is_elementwise((tp_op)x->op))
-        tp_view_expand(view, x->view.ndim, x->view.shape, &edge->view);
-    else
-        tp_view_copy(&edge->view, view);
+    if (tp_op_is_elementwise((tp_op)x->op) && !tp_view_same_shape(edge->view, &x->view)) {
+        tp_view_expand(edge->view, x->view.ndim, x->view.shape, &wide);
+        edge->view = tp_work_view(c->work, &wide, NULL);
+    }
     tp_work_link(c->work, edge, source);
+    return edge->view;
 }
 
 static bool clone_compute(tp_cloner *c, tp_tensor *x)
 {
     tp_wnode *node = tp_clone_node(c, x, x->op);
-    tp_view_copy(&node->store, &x->view);
+    node->store = &x->view;
     if (!tp_clone_edges(c, node, x->in_count)) return false;
-    for (int i = 0; i < x->in_count; i++) tp_clone_edge(c, x, &node->in[i], x->in[i]);
+    for (int i = 0; i < x->in_count; i++) {
+        if (!tp_clone_edge(c, x, &node->in[i], x->in[i])) return false;
+    }
     if (tp_op_info_of((tp_op)x->op)->kind == TP_KIND_REDUCE) { /* attributes: keepdims, axes */
         for (int i = 1; i < x->attr_count; i++) node->axes |= 1U << x->attr[i];
     }
@@ -189,7 +192,7 @@ static bool deliver_view(tp_cloner *c, tp_tensor *x, tp_delivery *delivery)
         tp_clone_count_copy(c, node);
     node->output = true;
     delivery->buffer = copy;
-    tp_view_copy(&delivery->view, &node->store);
+    tp_view_copy(&delivery->view, node->store);
     return true;
 }
 
@@ -230,6 +233,8 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
     work->graph = graph;
     work->context = graph->context;
     work->backend = graph->backend;
+    work->ledger_end = &work->ledger;
+    work->unswept = true;
     if (options) work->options = *options;
     tp_arena_init(&work->arena, graph->context);
     tp_cloner c = {.work = work};
@@ -241,10 +246,9 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
         for (int64_t i = 0; i < reached; i++) nodes += most_nodes(list[i]);
         done = nodes < INT32_MAX;
         work->node = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->node) : NULL;
-        work->copy = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->copy) : NULL;
         work->delivery = tp_arena_alloc(&work->arena, (size_t)count * sizeof *work->delivery);
-        done = work->node && work->copy && work->delivery && clone(&c, reached, list) &&
-               deliver(&c, count, outputs);
+        done =
+            work->node && work->delivery && clone(&c, reached, list) && deliver(&c, count, outputs);
     }
     if (done) return TP_OK;
     tp_work_free(work);

@@ -15,8 +15,8 @@ tp_wnode *tp_clone_node(tp_cloner *c, tp_tensor *asked, int op);
 bool tp_clone_edges(tp_cloner *c, tp_wnode *node, int count);
 /* Which working node the readers of an asked tensor read, and how. */
 int tp_clone_source(const tp_cloner *c, const tp_tensor *x, const tp_view **view);
-/* An edge of a node of x that reads an asked operand. */
-void tp_clone_edge(tp_cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *in);
+/* An edge of a node of x that reads an asked operand; false without memory. */
+bool tp_clone_edge(tp_cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *in);
 /* A dense copy of what an asked tensor's readers see; gives its number, -1 without memory. */
 int tp_clone_copy(tp_cloner *c, tp_tensor *x, int source, const tp_view *view, tp_dtype dtype);
 /* Counts a node as a copy that the user's graph makes. */

@@ -11,14 +11,14 @@ static tp_wnode *new_part(tp_cloner *c, tp_tensor *x, int op, const tp_view *par
     node->dtype = node->calc = x->dtype;
     node->elements = tp_view_numel(&x->view);
     node->whole = x;
-    tp_view_copy(&node->store, part);
+    node->store = tp_work_view(c->work, part, &x->view);
     node->into = target >= 0;
-    if (!tp_clone_edges(c, node, values + node->into)) return NULL;
+    if (!node->store || !tp_clone_edges(c, node, values + node->into)) return NULL;
     if (op == TP_OP_CONTIGUOUS) node->reason = TP_REASON_PART;
     if (!node->into) return node;
     tp_edge *edge = &node->in[values];
     edge->dtype = x->dtype;
-    edge->view = tp_view_row_major(x->view.ndim, x->view.shape);
+    edge->view = &x->view; /* row-major: x is no view */
     tp_work_link(c->work, edge, target);
     c->work->node[target].writer = (int)(node - c->work->node);
     return node;
@@ -28,8 +28,7 @@ static tp_wnode *new_part(tp_cloner *c, tp_tensor *x, int op, const tp_view *par
 static int bring(tp_cloner *c, tp_tensor *x, const tp_view *part, tp_tensor *value, int target)
 {
     tp_wnode *node = new_part(c, x, TP_OP_CONTIGUOUS, part, 1, target);
-    if (!node) return -1;
-    tp_clone_edge(c, x, &node->in[0], value);
+    if (!node || !tp_clone_edge(c, x, &node->in[0], value)) return -1;
     tp_clone_count_copy(c, node);
     return (int)(node - c->work->node);
 }
@@ -98,6 +97,6 @@ bool tp_clone_scatter(tp_cloner *c, tp_tensor *x)
     int target = target_of(c, x);
     tp_wnode *node = target < 0 ? NULL : new_part(c, x, x->op, &x->view, 2, target);
     if (!node) return false;
-    for (int i = 0; i < 2; i++) tp_clone_edge(c, x, &node->in[i], x->in[i + 1]);
-    return true;
+    return tp_clone_edge(c, x, &node->in[0], x->in[1]) &&
+           tp_clone_edge(c, x, &node->in[1], x->in[2]);
 }

@@ -31,17 +31,22 @@ static int64_t run_bytes(const tp_view *v, int64_t size)
 
 /* Whether `readers` reads through v cost more line transfers than copying once and reading the
  * copy. f is the useful part of a line; the copy itself reads through v too. */
-static bool copy_pays(const tp_view *v, int64_t bytes, int64_t size, int readers, char *note,
-                      size_t note_size)
+static bool copy_pays(tp_work *work, const tp_view *v, int64_t bytes, int64_t size, int readers,
+                      tp_note *note)
 {
     if (readers < 2 || bytes <= CACHE_BYTES) return false;
     double f = (double)run_bytes(v, size) / LINE_BYTES;
     if (f >= 1) return false;
     double strided = readers * (double)bytes / f,
            copied = (double)bytes / f + (double)bytes * (1 + readers);
-    snprintf(note, note_size, "%d strided reads move %.0f bytes, a copy and its reads %.0f",
-             readers, strided, copied);
-    return copied < strided;
+    if (copied >= strided) return false;
+    const size_t size_bytes = 160;
+    char *text = tp_work_alloc(work, size_bytes);
+    if (text)
+        snprintf(text, size_bytes, "%d strided reads move %.0f bytes, a copy and its reads %.0f",
+                 readers, strided, copied);
+    *note = tp_work_note(text, NULL);
+    return true;
 }
 
 /* ---- Legality -------------------------------------------------------------------------- */
@@ -53,7 +58,7 @@ typedef struct trial {
     bool *reshaped;  /* by reader: it takes the copy's shape first */
     tp_reason reason;
     int dims[2];
-    char note[160];
+    tp_note note;
 } trial;
 
 /* Whether the reader's kernel stays as good with the view in place of the edge's. */
@@ -65,7 +70,7 @@ static bool kernel_accepts(tp_work *work, tp_edge *edge, const tp_view *view, co
     int before = tp_work_kernel_rank(work, edge->reader, why);
     tp_edge saved = *edge;
     edge->node = source->node;
-    tp_view_copy(&edge->view, view);
+    edge->view = view;
     int after = tp_work_kernel_rank(work, edge->reader, why);
     *edge = saved;
     return before >= 0 && after >= 0 && after <= before;
@@ -97,41 +102,46 @@ static bool can_reshape(const tp_work *work, const tp_wnode *copy, const tp_edge
     tp_view view;
     int dims[2];
     uint32_t axes;
-    bool whole = edge->dtype == copy->dtype && tp_view_is_row_major(&edge->view) &&
-                 tp_view_numel(&edge->view) == tp_view_numel(&copy->store) &&
-                 tp_view_numel(&edge->view) > 0;
-    if (!whole || reader->alias || reader->elements || !tp_view_is_row_major(&reader->store))
+    bool whole = edge->dtype == copy->dtype && tp_view_is_row_major(edge->view) &&
+                 tp_view_numel(edge->view) == tp_view_numel(copy->store) &&
+                 tp_view_numel(edge->view) > 0;
+    if (!whole || reader->alias || reader->elements || !tp_view_is_row_major(reader->store))
         return false;
     if (tp_op_info_of((tp_op)reader->op)->kind == TP_KIND_REDUCE)
-        return refine_axes(&edge->view, &copy->store, reader->axes, &axes);
+        return refine_axes(edge->view, copy->store, reader->axes, &axes);
     if (!tp_work_is_elementwise(reader)) return false;
     for (int i = 0; i < reader->in_count; i++) {
-        if (!tp_view_reshape(&reader->in[i].view, copy->store.ndim, copy->store.shape, &view, dims))
+        if (!tp_view_reshape(reader->in[i].view, copy->store->ndim, copy->store->shape, &view,
+                             dims))
             return false;
     }
     return true;
 }
 
-static void reshape_reader(tp_work *work, const tp_wnode *copy, int n)
+static bool reshape_reader(tp_work *work, const tp_wnode *copy, int n)
 {
+    tp_view view;
     tp_wnode *reader = &work->node[n];
     if (tp_op_info_of((tp_op)reader->op)->kind == TP_KIND_REDUCE) {
         int64_t kept[TP_MAX_RANK];
         int count = 0;
-        refine_axes(&reader->in[0].view, &copy->store, reader->axes, &reader->axes);
-        for (int d = 0; d < copy->store.ndim; d++) {
-            if (!(reader->axes >> d & 1U)) kept[count++] = copy->store.shape[d];
+        refine_axes(reader->in[0].view, copy->store, reader->axes, &reader->axes);
+        for (int d = 0; d < copy->store->ndim; d++) {
+            if (!(reader->axes >> d & 1U)) kept[count++] = copy->store->shape[d];
         }
-        reader->store = tp_view_row_major(count, kept);
-        return;
+        view = tp_view_row_major(count, kept);
+        reader->store = tp_work_view(work, &view, reader->store);
+        return reader->store;
     }
     int dims[2];
     for (int i = 0; i < reader->in_count; i++) {
-        tp_view view;
-        tp_view_reshape(&reader->in[i].view, copy->store.ndim, copy->store.shape, &view, dims);
-        tp_view_copy(&reader->in[i].view, &view);
+        tp_view_reshape(reader->in[i].view, copy->store->ndim, copy->store->shape, &view, dims);
+        reader->in[i].view = tp_work_view(work, &view, reader->in[i].view);
+        if (!reader->in[i].view) return false;
     }
-    reader->store = tp_view_row_major(copy->store.ndim, copy->store.shape);
+    view = tp_view_row_major(copy->store->ndim, copy->store->shape);
+    reader->store = tp_work_view(work, &view, copy->store);
+    return reader->store;
 }
 
 static bool try_reader(tp_work *work, trial *t, tp_edge *edge, const tp_edge *source)
@@ -139,18 +149,16 @@ static bool try_reader(tp_work *work, trial *t, tp_edge *edge, const tp_edge *so
     int k = t->readers++;
     tp_view *view = &t->view[k];
     tp_wnode *reader = &work->node[edge->reader];
-    char name[80];
-    tp_work_label(reader, name, sizeof name);
-    bool through = tp_work_through(&source->view, (tp_dtype)source->dtype, edge, view, t->dims);
+    bool through = tp_work_through(source->view, (tp_dtype)source->dtype, edge, view, t->dims);
     t->reshaped[k] = !through && can_reshape(work, &work->node[t->copy], edge);
-    if (t->reshaped[k]) tp_view_copy(view, &source->view);
+    if (t->reshaped[k]) tp_view_copy(view, source->view);
     if (!through && !t->reshaped[k]) {
         t->reason = TP_REASON_RESHAPE_NOT_A_VIEW;
-        snprintf(t->note, sizeof t->note, "%s cannot read it as one strided view", name);
+        t->note = tp_work_note("%s cannot read it as one strided view", reader);
         return false;
     }
     if (!kernel_accepts(work, edge, view, source, &t->reason)) {
-        snprintf(t->note, sizeof t->note, "demanded by %s", name);
+        t->note = tp_work_note("demanded by %s", reader);
         return false;
     }
     bool product = reader->op == TP_OP_MATMUL;
@@ -158,8 +166,8 @@ static bool try_reader(tp_work *work, trial *t, tp_edge *edge, const tp_edge *so
     t->products += product;
     t->transposed = t->transposed || (product && view->stride[last] != 1 && view->shape[last] != 1);
     if (t->readers == 1 || product)
-        snprintf(t->note, sizeof t->note,
-                 product ? "read in place by %s" : "read through its strides by %s", name);
+        t->note = tp_work_note(product ? "read in place by %s" : "read through its strides by %s",
+                               reader);
     return true;
 }
 
@@ -179,12 +187,10 @@ static bool try_readers(tp_work *work, trial *t)
          e = tp_work_user(work, t->copy, e->next)) {
         if (!try_reader(work, t, e, source)) return false;
     }
-    char cost[160];
     int64_t size = (int64_t)tp_dtype_size((tp_dtype)copy->dtype);
-    if (!copy_pays(&source->view, tp_work_bytes(copy), size, t->readers, cost, sizeof cost))
+    if (!copy_pays(work, source->view, tp_work_bytes(copy), size, t->readers, &t->note))
         return true;
     t->reason = TP_REASON_COST;
-    snprintf(t->note, sizeof t->note, "%s", cost);
     return false;
 }
 
@@ -202,14 +208,15 @@ static tp_status drop(tp_work *work, trial *t)
     tp_wnode *copy = &work->node[t->copy];
     bool as_built = copy->as_built;
     tp_reason why = TP_REASON_FOLDED;
-    if (tp_view_is_contiguous(&copy->in[0].view))
+    if (tp_view_is_contiguous(copy->in[0].view))
         why = TP_REASON_NOOP;
     else if (t->products)
         why = t->transposed ? TP_REASON_ABSORBED_TRANS : TP_REASON_ABSORBED_LD;
     int k = 0;
     for (tp_edge *e = tp_work_user(work, t->copy, copy->users); e;
          e = tp_work_user(work, t->copy, e->next)) {
-        if (t->reshaped[k++]) reshape_reader(work, copy, e->reader);
+        if (t->reshaped[k++] && !reshape_reader(work, copy, e->reader))
+            return tp_graph_fail_nomem(work->graph, "eval");
     }
     tp_work_replace(work, t->copy, copy->in[0].node, t->view);
     return as_built ? tp_work_ledger(work, t->copy, false, why, t->note) : TP_OK;
@@ -259,8 +266,7 @@ static bool others_come_first(const tp_work *work, int copy)
          e = tp_work_user(work, source, e->next)) {
         if (e->reader == copy) continue;
         bool same = node->op == TP_OP_CONTIGUOUS && e->dtype == node->dtype &&
-                    tp_view_same_shape(&e->view, &node->store) &&
-                    tp_view_equal(&e->view, &node->store);
+                    tp_view_same_shape(e->view, node->store) && tp_view_equal(e->view, node->store);
         if (e->reader == writer ? !same : !is_ancestor(work, e->reader, writer)) return false;
     }
     return true;
@@ -272,8 +278,6 @@ static tp_status visit_written(tp_work *work, int n)
     const tp_wnode *copy = &work->node[n];
     const tp_edge *in = &copy->in[0];
     const tp_wnode *source = &work->node[in->node];
-    char name[80], note[160];
-    tp_work_label(source, name, sizeof name);
     const char *why = NULL;
     tp_reason reason = TP_REASON_ALIAS_WRITE;
     if (source->alias || tp_work_has_alias(work, in->node))
@@ -286,13 +290,13 @@ static tp_status visit_written(tp_work *work, int n)
         reason = TP_REASON_RESHAPE_NOT_A_VIEW, why = "%s lies otherwise or is a part of something";
     else if (!others_come_first(work, n))
         why = "%s has other readers";
-    snprintf(note, sizeof note, why ? why : "written over %s, which nobody needs any more", name);
     if (why) {
-        tp_work_keep(work, n, reason, NULL, note);
+        tp_work_keep(work, n, reason, NULL, tp_work_note(why, source));
         return TP_OK;
     }
     tp_work_replace(work, n, in->node, NULL);
-    return tp_work_ledger(work, n, false, TP_REASON_IN_PLACE, note);
+    return tp_work_ledger(work, n, false, TP_REASON_IN_PLACE,
+                          tp_work_note("written over %s, which nobody needs any more", source));
 }
 
 static tp_status visit(tp_work *work, int n)
@@ -302,10 +306,10 @@ static tp_status visit(tp_work *work, int n)
     trial t = {.copy = n, .dims = {-1, -1}};
     if (copy->output && !can_deliver_source(work, copy)) {
         tp_work_keep(work, n, TP_REASON_USER_KEPT, NULL,
-                     "it is the result, dense and owning its bytes");
+                     tp_work_note("it is the result, dense and owning its bytes", NULL));
         return TP_OK;
     }
-    snprintf(t.note, sizeof t.note, "its source already lies so");
+    t.note = tp_work_note("its source already lies so", NULL);
     if (try_readers(work, &t)) return drop(work, &t);
     if (!t.view || !t.reshaped) return tp_graph_fail_nomem(work->graph, "eval");
     tp_work_keep(work, n, t.reason == TP_REASON_NONE ? TP_REASON_BACKEND : t.reason,

@@ -2,6 +2,7 @@
  * ledger, deliveries and the summary. What a node is as a step is said in step.c. */
 #include "pass.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct emitter {
@@ -80,8 +81,9 @@ static tp_status emit_step(emitter *e, int n)
     step->ledger = work->copy_count;
     plan->summary.copies++;
     plan->summary.copied_bytes += tp_work_stored_bytes(node);
-    return tp_work_ledger(work, n, true, node->reason,
-                          node->note ? node->note : tp_reason_meaning(node->reason));
+    tp_reason reason = (tp_reason)node->reason;
+    tp_note why = tp_work_note(tp_reason_meaning(reason), NULL);
+    return tp_work_ledger(work, n, true, reason, node->note.format ? node->note : why);
 }
 
 /* Programs and their instructions move to the plan's arena: the working graph is freed. */
@@ -136,26 +138,38 @@ static tp_status emit_moves(emitter *e)
         if (!storage || tp_storage_is_on(storage, e->work->backend->device)) continue;
         e->plan->summary.moves++;
         e->plan->summary.device_moved_bytes += (int64_t)storage->size_bytes;
-        TRY(tp_work_ledger(e->work, n, true, TP_REASON_DEVICE_MOVE,
-                           e->work->backend->device ? "goes to the device before the first kernel"
-                                                    : "comes to the host before the first kernel"));
+        const char *where = e->work->backend->device ? "goes to the device before the first kernel"
+                                                     : "comes to the host before the first kernel";
+        TRY(tp_work_ledger(e->work, n, true, TP_REASON_DEVICE_MOVE, tp_work_note(where, NULL)));
     }
     return TP_OK;
+}
+
+/* A note as text in the plan's arena; NULL without memory. */
+static const char *write_note(tp_arena *arena, const tp_note *note)
+{
+    char name[80], text[160];
+    const char *from = note->format;
+    if (note->who) {
+        tp_work_label(note->who, name, sizeof name);
+        snprintf(text, sizeof text, note->format, name);
+        from = text;
+    }
+    size_t size = strlen(from) + 1;
+    char *to = tp_arena_alloc(arena, size);
+    return to ? memcpy(to, from, size) : NULL;
 }
 
 static tp_status emit_ledger(emitter *e)
 {
     size_t bytes = (size_t)e->work->copy_count * sizeof *e->plan->copy;
-    e->plan->copy = tp_arena_alloc(&e->plan->arena, bytes);
-    if (!e->plan->copy) return tp_graph_fail_nomem(e->work->graph, "eval");
+    tp_copy *copy = e->plan->copy = tp_arena_alloc(&e->plan->arena, bytes);
+    if (!copy) return tp_graph_fail_nomem(e->work->graph, "eval");
     e->plan->copy_count = e->work->copy_count;
-    for (int i = 0; i < e->work->copy_count; i++) {
-        tp_copy *copy = &e->plan->copy[i];
-        *copy = e->work->copy[i];
-        size_t size = strlen(copy->note) + 1;
-        char *note = tp_arena_alloc(&e->plan->arena, size);
-        if (!note) return tp_graph_fail_nomem(e->work->graph, "eval");
-        copy->note = memcpy(note, copy->note, size);
+    for (const tp_ledger_row *row = e->work->ledger; row; row = row->next, copy++) {
+        *copy = row->copy;
+        copy->note = write_note(&e->plan->arena, &row->note);
+        if (!copy->note) return tp_graph_fail_nomem(e->work->graph, "eval");
         e->plan->summary.removed_copies += !copy->kept;
     }
     return TP_OK;

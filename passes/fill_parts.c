@@ -12,12 +12,10 @@
  * kernel gets worse by it. */
 #include "pass.h"
 
-#include <stdio.h>
-
 typedef struct filling {
     int part, source;
-    tp_view store; /* where the source puts its elements in the part's buffer */
-    tp_view *view; /* by user of source: how it reads the part */
+    const tp_view *store; /* where the source puts its elements in the part's buffer */
+    const tp_view **view; /* by user of source: how it reads the part */
 } filling;
 
 static bool is_candidate(const tp_work *work, int n)
@@ -36,8 +34,8 @@ static bool is_candidate(const tp_work *work, int n)
     for (int i = 0; i < source->in_count; i++) { /* a kernel that reads what it would write over */
         if (part->into && source->in[i].node == part->in[1].node) return false;
     }
-    return tp_view_numel(&in->view) == tp_view_numel(&source->store) &&
-           tp_view_numel(&in->view) > 0 && !tp_work_has_alias(work, in->node);
+    return tp_view_numel(in->view) == tp_view_numel(source->store) && tp_view_numel(in->view) > 0 &&
+           !tp_work_has_alias(work, in->node);
 }
 
 /* Whether nobody writes over the part once it is there: other parts of the same tensor only follow.
@@ -58,23 +56,32 @@ static bool others_follow(tp_work *work, filling *f)
 {
     const tp_wnode *source = &work->node[f->source];
     int count = 0, i = 0, dims[2];
-    tp_view inverse, position;
+    tp_view inverse, position, moved;
     for (tp_edge *e = tp_work_user(work, f->source, source->users); e;
          e = tp_work_user(work, f->source, e->next))
         count++;
     f->view = tp_work_alloc(work, (size_t)count * sizeof *f->view);
-    if (!f->view || !tp_view_inverse(&source->store, &inverse)) return false;
+    if (!f->view || !tp_view_inverse(source->store, &inverse)) return false;
     if (count > 1 && !stays(work, f->part)) return false;
     for (tp_edge *e = tp_work_user(work, f->source, source->users); e;
          e = tp_work_user(work, f->source, e->next)) {
-        tp_view *view = &f->view[i++];
+        const tp_view **view = &f->view[i++];
         if (e->reader == f->part && e == &work->node[f->part].in[0]) continue;
         if (e->reader < f->part || e->dtype != source->dtype ||
-            !tp_view_compose(&inverse, &e->view, &position, dims) ||
-            !tp_view_compose(&f->store, &position, view, dims))
+            !tp_view_compose(&inverse, e->view, &position, dims) ||
+            !tp_view_compose(f->store, &position, &moved, dims))
             return false;
+        *view = tp_work_view(work, &moved, e->view);
+        if (!*view) return false;
     }
     return true;
+}
+
+static void swap(const tp_view **a, const tp_view **b)
+{
+    const tp_view *saved = *a;
+    *a = *b;
+    *b = saved;
 }
 
 /* Exchanges the views of the readers, and the source's store, with those of the filling: calling it
@@ -82,19 +89,13 @@ static bool others_follow(tp_work *work, filling *f)
 static void swap_layout(tp_work *work, filling *f)
 {
     tp_wnode *source = &work->node[f->source];
-    tp_view saved;
     int i = 0;
     for (tp_edge *e = tp_work_user(work, f->source, source->users); e;
          e = tp_work_user(work, f->source, e->next)) {
-        tp_view *view = &f->view[i++];
-        if (e->reader == f->part && e == &work->node[f->part].in[0]) continue;
-        tp_view_copy(&saved, &e->view);
-        tp_view_copy(&e->view, view);
-        tp_view_copy(view, &saved);
+        const tp_view **view = &f->view[i++];
+        if (e->reader != f->part || e != &work->node[f->part].in[0]) swap(&e->view, view);
     }
-    tp_view_copy(&saved, &source->store);
-    tp_view_copy(&source->store, &f->store);
-    tp_view_copy(&f->store, &saved);
+    swap(&source->store, &f->store);
 }
 
 /* How far the backend has to go for the source and the products that read it; -1: out of memory. */
@@ -141,7 +142,7 @@ static bool take_over(tp_work *work, const filling *f)
     part->fused = source->fused;
     part->as_built = false;
     part->reason = TP_REASON_NONE;
-    tp_view_copy(&part->store, &source->store);
+    part->store = source->store;
     source->in_count = 0;
     tp_work_replace(work, f->source, f->part, NULL);
     return true;
@@ -152,17 +153,17 @@ static tp_status visit(tp_work *work, int n)
     tp_wnode *part = &work->node[n];
     filling f = {.part = n, .source = part->in[0].node};
     tp_wnode *source = &work->node[f.source];
-    tp_view inverse, position;
+    tp_view inverse, position, store;
     int dims[2];
-    char name[80], note[160];
-    tp_work_label(source, name, sizeof name);
-    if (!tp_view_inverse(&part->in[0].view, &inverse) ||
-        !tp_view_compose(&inverse, &source->store, &position, dims) ||
-        !tp_view_compose(&part->store, &position, &f.store, dims))
+    if (!tp_view_inverse(part->in[0].view, &inverse) ||
+        !tp_view_compose(&inverse, source->store, &position, dims) ||
+        !tp_view_compose(part->store, &position, &store, dims))
         return TP_OK;
+    f.store = tp_work_view(work, &store, part->store);
+    if (!f.store) return TP_OK; /* the driver sees it */
     if (!others_follow(work, &f)) {
-        snprintf(note, sizeof note, "other readers of %s cannot follow it there", name);
-        tp_work_keep(work, n, TP_REASON_PART, NULL, note);
+        tp_work_keep(work, n, TP_REASON_PART, NULL,
+                     tp_work_note("other readers of %s cannot follow it there", source));
         return TP_OK;
     }
     tp_reason why, unused;
@@ -172,13 +173,13 @@ static tp_status visit(tp_work *work, int n)
     if (before < 0 || after < 0 || after > before) {
         swap_layout(work, &f);
         if (before < 0 || after < 0) return TP_OK; /* out of memory: the driver sees it */
-        snprintf(note, sizeof note, "%s cannot store it so", name);
-        tp_work_keep(work, n, why == TP_REASON_NONE ? TP_REASON_BACKEND : why, NULL, note);
+        tp_work_keep(work, n, why == TP_REASON_NONE ? TP_REASON_BACKEND : why, NULL,
+                     tp_work_note("%s cannot store it so", source));
         return TP_OK;
     }
-    snprintf(note, sizeof note, "%s stores straight into its part", name);
     TRY(tp_work_ledger(work, n, false,
-                       source->op == TP_OP_MATMUL ? TP_REASON_SUNK_LDC : TP_REASON_FUSED, note));
+                       source->op == TP_OP_MATMUL ? TP_REASON_SUNK_LDC : TP_REASON_FUSED,
+                       tp_work_note("%s stores straight into its part", source)));
     take_over(work, &f);
     return TP_OK;
 }

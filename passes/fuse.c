@@ -11,9 +11,6 @@
  * Limits: TP_PROGRAM_LOADS loads, TP_PROGRAM_INSNS instructions. */
 #include "program.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define CHEAP_FLOPS 2
 #define MAX_MEMBERS (TP_PROGRAM_INSNS + TP_PROGRAM_LOADS)
 #define MAX_READS (TP_PROGRAM_LOADS + 3 * MAX_MEMBERS)
@@ -26,7 +23,7 @@ typedef struct reading {
     int member; /* who calculates it inside the group, -1: a load */
     bool refused;
     int value; /* in the finished program */
-    tp_view view;
+    const tp_view *view;
 } reading;
 
 typedef struct member {
@@ -39,7 +36,7 @@ typedef struct member {
 typedef struct group {
     tp_work *work;
     int root;
-    tp_view domain;
+    const tp_view *domain;
     int member_count, reading_count, loads, room;
     int reduction; /* the reading that becomes the step's reduction, -1 */
     bool prologue; /* it feeds a reduction or the like: no second one inside */
@@ -53,7 +50,7 @@ static int find_reading(group *g, int node, uint8_t dtype, const tp_view *view)
 {
     for (int i = 0; i < g->reading_count; i++) {
         const reading *r = &g->reading[i];
-        if (r->node == node && r->dtype == dtype && tp_view_equal(&r->view, view)) return i;
+        if (r->node == node && r->dtype == dtype && tp_view_equal(r->view, view)) return i;
     }
     return -1;
 }
@@ -63,8 +60,7 @@ static int add_reading(group *g, int node, uint8_t dtype, const tp_view *view)
     int i = find_reading(g, node, dtype, view);
     if (i >= 0) return i;
     reading *r = &g->reading[g->reading_count];
-    *r = (reading){.node = node, .dtype = dtype, .member = -1};
-    tp_view_copy(&r->view, view);
+    *r = (reading){.node = node, .dtype = dtype, .member = -1, .view = view};
     g->loads++;
     return g->reading_count++;
 }
@@ -79,20 +75,21 @@ static void start(group *g, tp_work *work, int root)
 }
 
 /* The view through which a member's operand is read over the group's domain: `outer` reads the
- * member's buffer. */
-static bool operand_view(const tp_wnode *node, const tp_edge *in, const tp_view *outer,
-                         tp_view *view)
+ * member's buffer. NULL: there is none, or no memory. */
+static const tp_view *operand_view(tp_work *work, const tp_wnode *node, const tp_edge *in,
+                                   const tp_view *outer)
 {
+    tp_view inverse, logical, view;
     int dims[2];
-    if (tp_view_same_shape(outer, &node->store) && tp_view_equal(outer, &node->store)) {
-        tp_view_copy(view, &in->view);
-        return true;
+    if (tp_view_equal(outer, node->store)) return in->view;
+    if (!tp_view_is_row_major(node->store)) {
+        if (!tp_view_inverse(node->store, &inverse) ||
+            !tp_view_compose(&inverse, outer, &logical, dims))
+            return NULL;
+        outer = &logical;
     }
-    if (tp_view_is_row_major(&node->store)) return tp_view_compose(&in->view, outer, view, dims);
-    tp_view inverse, logical;
-    return tp_view_inverse(&node->store, &inverse) &&
-           tp_view_compose(&inverse, outer, &logical, dims) &&
-           tp_view_compose(&in->view, &logical, view, dims);
+    return tp_view_compose(in->view, outer, &view, dims) ? tp_work_view(work, &view, in->view)
+                                                         : NULL;
 }
 
 /* What some node writes over must have been read by then. The writer itself reads just the
@@ -103,20 +100,19 @@ static bool may_read(const group *g, const tp_edge *in, const tp_view *view, boo
     if (writer < 0 || g->work->node[writer].whole == g->work->node[in->node].whole) return true;
     if (writer != g->root) return !second;
     const tp_wnode *root = &g->work->node[g->root];
-    return in->dtype == root->dtype && tp_view_same_shape(view, &root->store) &&
-           tp_view_equal(view, &root->store);
+    return in->dtype == root->dtype && tp_view_equal(view, root->store);
 }
 
 /* Adds a node whose buffer is read by `outer`; false, with nothing changed, if it does not fit. */
 static bool add_member(group *g, int n, const tp_view *outer, int operands, bool second)
 {
     const tp_wnode *node = &g->work->node[n];
-    tp_view view[3];
+    const tp_view *view[3];
     int fresh = 0;
     for (int i = 0; i < operands; i++) {
-        if (!operand_view(node, &node->in[i], outer, &view[i])) return false;
-        if (!may_read(g, &node->in[i], &view[i], second)) return false;
-        fresh += find_reading(g, node->in[i].node, node->in[i].dtype, &view[i]) < 0;
+        view[i] = operand_view(g->work, node, &node->in[i], outer);
+        if (!view[i] || !may_read(g, &node->in[i], view[i], second)) return false;
+        fresh += find_reading(g, node->in[i].node, node->in[i].dtype, view[i]) < 0;
     }
     bool joins = g->member_count > 0; /* it then replaces one load */
     if (g->loads - joins + fresh > TP_PROGRAM_LOADS ||
@@ -126,7 +122,7 @@ static bool add_member(group *g, int n, const tp_view *outer, int operands, bool
     member *m = &g->member[g->member_count++];
     *m = (member){.node = n, .second = second};
     for (int i = 0; i < operands; i++) {
-        m->reading[i] = add_reading(g, node->in[i].node, node->in[i].dtype, &view[i]);
+        m->reading[i] = add_reading(g, node->in[i].node, node->in[i].dtype, view[i]);
         g->reading[m->reading[i]].edges += !second;
     }
     g->room += tp_program_room(node);
@@ -154,13 +150,13 @@ static bool only_read_by(const group *g, int n, const reading *r)
 static bool only_parts_read(const tp_work *work, int n)
 {
     int64_t read = 0;
-    int64_t most = tp_view_numel(&work->node[n].store);
+    int64_t most = tp_view_numel(work->node[n].store);
     for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e && read <= most;
          e = tp_work_user(work, n, e->next)) {
         const tp_wnode *reader = &work->node[e->reader];
         if (reader->op != TP_OP_CONTIGUOUS || !reader->elements || e != &reader->in[0])
             return false;
-        read += tp_view_numel(&reader->store);
+        read += tp_view_numel(reader->store);
     }
     return read <= most;
 }
@@ -175,7 +171,7 @@ static bool may_join(const group *g, const reading *r, bool *second)
     if (node->op == TP_OP_CONTIGUOUS && node->reason == TP_REASON_COST) return false;
     if (!inside && node->op != TP_OP_CAST && (node->output || !only_parts_read(g->work, r->node)))
         return false;
-    return cost(node) <= CHEAP_FLOPS || tp_view_numel(&g->domain) <= tp_view_numel(&node->store);
+    return cost(node) <= CHEAP_FLOPS || tp_view_numel(g->domain) <= tp_view_numel(node->store);
 }
 
 /* A reduction whose result is read once at each point can have the group as its epilogue. */
@@ -189,7 +185,7 @@ static bool may_reduce(const group *g, const reading *r)
         tp_op_info_of((tp_op)node->op)->kind != TP_KIND_REDUCE)
         return false;
     if (r->dtype != node->dtype || !only_read_by(g, r->node, r)) return false;
-    return tp_view_same_shape(&r->view, &node->store) && tp_view_equal(&r->view, &node->store);
+    return tp_view_equal(r->view, node->store);
 }
 
 /* The latest producer not decided yet: all its possible readers are decided then. */
@@ -215,7 +211,7 @@ static void grow(group *g)
             continue;
         }
         int operands = g->work->node[r->node].in_count;
-        if (!may_join(g, r, &second) || !add_member(g, r->node, &r->view, operands, second)) {
+        if (!may_join(g, r, &second) || !add_member(g, r->node, r->view, operands, second)) {
             r->refused = true;
             continue;
         }
@@ -270,16 +266,14 @@ static tp_program *write_program(group *g)
 static tp_status retire_members(group *g)
 {
     tp_wnode *root = &g->work->node[g->root];
-    char name[80], note[160];
-    tp_work_label(root, name, sizeof name);
-    snprintf(note, sizeof note, "read through its strides by %s", name);
     for (int k = 1; k < g->member_count; k++) {
         tp_wnode *node = &g->work->node[g->member[k].node];
         root->fused += node->op != TP_OP_FULL && node->op != TP_OP_CONTIGUOUS;
         if (g->member[k].second) continue;
-        node->dead = true;
+        tp_work_retire(g->work, g->member[k].node);
         if (node->as_built)
-            TRY(tp_work_ledger(g->work, g->member[k].node, false, TP_REASON_FUSED, note));
+            TRY(tp_work_ledger(g->work, g->member[k].node, false, TP_REASON_FUSED,
+                               tp_work_note("read through its strides by %s", root)));
     }
     return TP_OK;
 }
@@ -292,7 +286,7 @@ static tp_edge *write_edges(group *g, tp_edge *at)
         if (r->member >= 0 || i == g->reduction) continue;
         at->reader = g->root;
         at->dtype = r->dtype;
-        tp_view_copy(&at->view, &r->view);
+        at->view = r->view;
         tp_work_link(g->work, at++, r->node);
     }
     return at;
@@ -323,7 +317,7 @@ static void become_reduction(tp_work *work, int root, int reduction)
     node->op = from->op;
     node->calc = from->calc;
     node->fused += from->fused;
-    from->dead = true;
+    tp_work_retire(work, reduction);
 }
 
 /* Starts a group at operand 0 of a node that reads it through a program. */
@@ -332,10 +326,10 @@ static void start_prologue(group *g, tp_work *work, int root, int reader)
     start(g, work, root);
     g->prologue = true;
     const tp_wnode *node = &work->node[reader];
-    tp_view_copy(&g->domain, &node->in[0].view);
+    g->domain = node->in[0].view;
     member *m = &g->member[g->member_count++];
     *m = (member){.node = reader};
-    m->reading[0] = add_reading(g, node->in[0].node, node->in[0].dtype, &node->in[0].view);
+    m->reading[0] = add_reading(g, node->in[0].node, node->in[0].dtype, node->in[0].view);
     g->reading[m->reading[0]].edges = 1;
     g->room = 1;
     grow(g);
@@ -345,8 +339,8 @@ static tp_status fuse_elementwise(group *g, group *inner, tp_work *work, int n)
 {
     tp_wnode *node = &work->node[n];
     start(g, work, n);
-    tp_view_copy(&g->domain, &node->store);
-    if (!add_member(g, n, &node->store, tp_work_operands(node), false)) return TP_OK;
+    g->domain = node->store;
+    if (!add_member(g, n, node->store, tp_work_operands(node), false)) return TP_OK;
     grow(g);
     int reduction = g->reduction >= 0 ? g->reading[g->reduction].node : -1;
     if (g->member_count == 1 && reduction < 0) return TP_OK;
@@ -360,11 +354,12 @@ static tp_status fuse_elementwise(group *g, group *inner, tp_work *work, int n)
     if (!in) return tp_graph_fail_nomem(work->graph, "eval");
     if (copy && program->insn_count + (reduction >= 0)) { /* its store is the copy */
         node->as_built = false;
-        TRY(tp_work_ledger(work, n, false, TP_REASON_FUSED,
-                           "the kernel that calculates it stores it in this order"));
+        TRY(tp_work_ledger(
+            work, n, false, TP_REASON_FUSED,
+            tp_work_note("the kernel that calculates it stores it in this order", NULL)));
     }
     node->prologue = reduction >= 0 ? prologue : program;
-    tp_view_copy(&node->domain, reduction >= 0 ? &inner->domain : &g->domain);
+    node->domain = reduction >= 0 ? inner->domain : g->domain;
     TRY(retire_members(g));
     if (reduction >= 0) {
         node->epilogue = program;
@@ -389,7 +384,7 @@ static tp_status fuse_prologue(group *g, tp_work *work, int n)
     tp_edge *in = program ? new_operands(work, n, g->loads + further) : NULL;
     if (!in) return tp_graph_fail_nomem(work->graph, "eval");
     node->prologue = program;
-    tp_view_copy(&node->domain, &g->domain);
+    node->domain = g->domain;
     TRY(retire_members(g));
     in = write_edges(g, in);
     for (int i = 0; i < further; i++, in++) {
@@ -411,13 +406,11 @@ static tp_status fuse_node(group *g, group *inner, tp_work *work, int n)
 
 tp_status tp_pass_fuse(tp_work *work)
 {
-    group *g = tp_context_alloc(work->context, 2 * sizeof *g);
-    if (!g) return tp_graph_fail_nomem(work->graph, "eval");
+    group g[2];
     tp_status status = TP_OK;
     /* Readers first: what a producer's readers did not take starts a group of its own. */
     for (int n = work->node_count - 1; n >= 0 && status == TP_OK; n--)
         status = fuse_node(&g[0], &g[1], work, n);
-    tp_context_free(work->context, g, 2 * sizeof *g);
     tp_work_sweep(work);
     return status;
 }

@@ -23,45 +23,64 @@
 
 #include "../backends/backend.h"
 
+/* Views are pointed at and never change: most nodes and edges share one with their neighbours or
+ * with the asked graph. */
+
 /* One operand of a node. */
 typedef struct tp_edge {
     int node;             /* who makes it; -1: this edge is gone */
     int reader;           /* whose operand it is */
     struct tp_edge *next; /* in the list of node's users */
+    const tp_view *view;  /* over node's buffer, in elements of dtype */
     uint8_t dtype;        /* the type it is read as (a bitcast: not node's own) */
-    tp_view view;         /* over node's buffer, in elements of dtype */
 } tp_edge;
 
+/* Why a copy went or stays: a format with at most one %s, for the name of `who`. It becomes text
+ * only in a plan. */
+typedef struct tp_note {
+    const char *format; /* NULL: nothing to add */
+    const tp_tensor *who;
+} tp_note;
+
+/* What most passes ask comes first: it shares a cache line. */
 typedef struct tp_wnode {
     uint8_t op; /* tp_op; DATA: a leaf, whatever made it */
     uint8_t dtype, calc;
-    bool alias;             /* stands in for a view, see above */
-    bool dead;              /* nobody needs it any more, or another node does its work */
-    bool output;            /* its buffer is delivered */
-    int heir;               /* of a dead node that was delivered: who is in its place */
-    bool into;              /* see above */
-    int64_t elements;       /* of its buffer, if store addresses a part of it; else 0 */
-    const tp_tensor *whole; /* then: the asked node that the parts make */
-    int writer;             /* who writes into its buffer, -1; see tp_work_writer */
-    bool as_built;          /* a copy that the user's graph makes */
-    tp_reason reason;       /* of a copy that some pass had to leave: why */
-    int dims[2];            /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge, else -1 */
-    const char *note;       /* who demanded it, or what it would have cost; NULL: nothing to add */
-    tp_view store;          /* its shape is the node's shape */
-    int in_count;
+    bool alias;           /* stands in for a view, see above */
+    bool dead;            /* nobody needs it any more, or another node does its work */
+    bool output;          /* its buffer is delivered */
+    bool into;            /* see above */
+    bool as_built;        /* a copy that the user's graph makes */
+    int in_count;         /* of in */
+    int writer;           /* who writes into its buffer, -1; see tp_work_writer */
+    int fused;            /* asked nodes it does the work of */
+    const tp_view *store; /* its shape is the node's shape; a stand-in's means nothing else */
     tp_edge *in;
     tp_edge *users; /* edges that read it; skip those with another node or a dead reader */
     tp_tensor *asked;
+    int64_t elements; /* of its buffer, if store addresses a part of it; else 0 */
+
+    const tp_tensor *whole; /* with elements: the asked node that the parts make */
+    uint8_t reason;         /* tp_reason of a copy that some pass had to leave: why */
+    uint8_t hidden;         /* with streamed: the load that hides what it is false for, 0: none */
+    int8_t dims[2];         /* with RESHAPE_NOT_A_VIEW: the dims that cannot merge, else -1 */
+    int heir;               /* of a dead node that was delivered: who is in its place */
+    tp_note note;           /* on reason: who demanded it, or what it would have cost */
     /* Filled by fuse. NULL: the node does just its own op. Loads of the prologue come first
      * in in[], those of the epilogue after them (its value 0 is the reduction's result). */
     tp_program *prologue, *epilogue;
-    uint32_t axes;              /* of a reduction: a bit per reduced dim of what it reads */
+    const tp_view *domain;      /* with a prologue: the shape it runs over */
     const tp_tensor *reduction; /* with an epilogue: the asked node that is reduced */
     const tp_tensor *streamed;  /* of a product that does a whole attention: the asked softmax */
-    int64_t hidden;             /* then: the load that hides what it is false for, 0: none */
-    tp_view domain;             /* with a prologue: the shape it runs over */
-    int fused;                  /* asked nodes it does the work of */
+    uint32_t axes;              /* of a reduction: a bit per reduced dim of what it reads */
 } tp_wnode;
+
+/* A row of the ledger; its own note is filled in by emit. */
+typedef struct tp_ledger_row {
+    tp_copy copy;
+    tp_note note;
+    struct tp_ledger_row *next;
+} tp_ledger_row;
 
 /* Where a node's buffer lies (schedule and place). */
 typedef struct tp_place {
@@ -84,11 +103,12 @@ typedef struct tp_work {
     tp_place *place; /* by node; NULL: every buffer on its own */
     int64_t workspace_bytes;
     int in_place;
-    tp_copy *copy; /* the ledger; one row for each node in node_count at most */
-    int copy_count;
+    tp_ledger_row *ledger, **ledger_end;
+    int copy_count; /* of its rows */
     int asked_copies;
     int64_t asked_copied_bytes;
     tp_eval_options options;
+    bool unswept;       /* a node may have lost its last reader since tp_work_sweep */
     bool out_of_memory; /* the driver gives up after the pass that ran out */
 } tp_work;
 
@@ -107,6 +127,9 @@ void tp_work_free(tp_work *work);
 
 /* Memory for as long as the working graph lives; NULL sets out_of_memory. */
 void *tp_work_alloc(tp_work *work, size_t size_bytes);
+/* A view that lives as long: v itself where it equals one of those at hand (`like`, which may be
+ * NULL), else a copy. NULL sets out_of_memory. */
+const tp_view *tp_work_view(tp_work *work, const tp_view *v, const tp_view *like);
 /* Points an edge at a producer and enters it in the list of users. */
 void tp_work_link(tp_work *work, tp_edge *edge, int node);
 /* The next live user from `edge` on of node, NULL at the end: for (e = first; e; e = next). */
@@ -124,12 +147,16 @@ bool tp_work_through(const tp_view *lower, tp_dtype lower_dtype, const tp_edge *
 void tp_work_replace(tp_work *work, int old_node, int new_node, const tp_view *view);
 /* The node whose buffer delivery d is of now. */
 int tp_work_delivered(const tp_work *work, int d);
+/* Another node does its work. */
+void tp_work_retire(tp_work *work, int node);
 /* Marks nodes that no delivery needs as dead. */
 void tp_work_sweep(tp_work *work);
-/* A ledger row for a copy: kept, or gone for a reason with a note that is copied. */
-tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, const char *note);
+/* A note about a node; who NULL: the format is the text. */
+tp_note tp_work_note(const char *format, const tp_wnode *who);
+/* A ledger row for a copy: kept, or gone for a reason. */
+tp_status tp_work_ledger(tp_work *work, int node, bool kept, tp_reason reason, tp_note note);
 /* Notes why a copy stays; dims NULL: no dims are to blame. */
-void tp_work_keep(tp_work *work, int node, tp_reason reason, const int dims[2], const char *note);
+void tp_work_keep(tp_work *work, int node, tp_reason reason, const int dims[2], tp_note note);
 /* Elements and bytes of its buffer; bytes that it stores. */
 int64_t tp_work_elements(const tp_wnode *node);
 int64_t tp_work_bytes(const tp_wnode *node);
@@ -143,7 +170,7 @@ bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge);
 /* Whether the node does elementwise work (its own op or a copy, cast or constant). */
 bool tp_work_is_elementwise(const tp_wnode *node);
 /* Short name for notes: the user's name or "%12 matmul". */
-void tp_work_label(const tp_wnode *node, char *text, size_t size);
+void tp_work_label(const tp_tensor *asked, char *text, size_t size);
 
 /* ---- step.c: a node as a step ----------------------------------------------------------- */
 

@@ -87,8 +87,7 @@ static bool may_overwrite(const tp_work *work, int k, int i)
         const tp_edge *e = &node->in[j];
         if (work->place[tp_work_base(work, e->node)].root != old->root) continue;
         bool same = tp_dtype_size((tp_dtype)e->dtype) == tp_dtype_size((tp_dtype)node->dtype) &&
-                    tp_view_same_shape(&e->view, &node->store) &&
-                    tp_view_equal(&e->view, &node->store);
+                    tp_view_same_shape(e->view, node->store) && tp_view_equal(e->view, node->store);
         if (!same) return false;
     }
     return true;

@@ -51,7 +51,7 @@ static void set_reduction(const tp_wnode *node, tp_step *step)
     with_reduced_dims(&step->out.view, rank, step->axes, &out);
     tp_view_copy(&step->out.view, &out);
     for (int i = step->prologue.load_count; i < step->operand_count; i++) {
-        with_reduced_dims(&node->in[i].view, rank, step->axes, &step->operand[i].view);
+        with_reduced_dims(node->in[i].view, rank, step->axes, &step->operand[i].view);
     }
     if (node->epilogue) step->epilogue = *node->epilogue;
 }
@@ -65,7 +65,7 @@ static void set_layer_norm(const tp_wnode *node, tp_step *step)
     step->value[0] = node->asked->value[0];
     step->value[1].i = node->asked->attr[1];
     for (int i = step->prologue.load_count; i < step->operand_count; i++) {
-        tp_view_expand(&node->in[i].view, rank, step->domain.shape, &step->operand[i].view);
+        tp_view_expand(node->in[i].view, rank, step->domain.shape, &step->operand[i].view);
     }
 }
 
@@ -107,7 +107,7 @@ static void set_kind(const tp_wnode *node, tp_step *step)
         break;
     case TP_OP_SCATTER_ADD:
         set_along(node, TP_STEP_SCATTER_ADD, step);
-        tp_view_copy(&step->domain, &node->in[1].view);
+        tp_view_copy(&step->domain, node->in[1].view);
         break;
     case TP_OP_CUMSUM:
     case TP_OP_CUMPROD:
@@ -158,16 +158,16 @@ tp_status tp_work_step(tp_work *work, int n, tp_arena *arena, tp_step *step)
     for (int i = 0; i < step->operand_count; i++) {
         step->operand[i].buffer = node->in[i].node;
         step->operand[i].dtype = node->in[i].dtype;
-        tp_view_copy(&step->operand[i].view, &node->in[i].view);
+        tp_view_copy(&step->operand[i].view, node->in[i].view);
     }
     step->out.buffer = n;
     step->out.dtype = node->dtype;
-    tp_view_copy(&step->out.view, &node->store);
+    tp_view_copy(&step->out.view, node->store);
     bool domain = reads_domain(node);
     if (node->prologue)
-        tp_view_copy(&step->domain, &node->domain);
+        tp_view_copy(&step->domain, node->domain);
     else
-        tp_view_copy(&step->domain, domain ? &node->in[0].view : &node->store);
+        tp_view_copy(&step->domain, domain ? node->in[0].view : node->store);
     if (node->prologue)
         step->prologue = *node->prologue;
     else if (domain || tp_work_is_elementwise(node)) {

@@ -31,11 +31,11 @@ static bool reads_alone(const tp_work *work, const tp_edge *edge)
 {
     const tp_wnode *node = &work->node[edge->node];
     if (node->op == TP_OP_DATA || node->alias || node->output || node->elements ||
-        node->dtype != TP_F32 || !tp_view_is_row_major(&node->store))
+        node->dtype != TP_F32 || !tp_view_is_row_major(node->store))
         return false;
     const tp_edge *first = tp_work_user(work, edge->node, node->users);
     return first == edge && !tp_work_user(work, edge->node, edge->next) &&
-           tp_work_reads_whole(work, edge) && tp_view_same_shape(&edge->view, &node->store);
+           tp_work_reads_whole(work, edge) && tp_view_same_shape(edge->view, node->store);
 }
 
 /* Follows elementwise work from an edge down to a product; fills the chain. */
@@ -73,11 +73,11 @@ static bool matches(const tp_work *work, int n, chain *c)
         return false;
     const tp_edge *p = &value->in[0];
     const tp_wnode *softmax = &work->node[p->node];
-    int last = p->view.ndim - 1;
+    int last = p->view->ndim - 1;
     if (softmax->op != TP_OP_SOFTMAX || softmax->asked->attr[0] != last || !reads_alone(work, p))
         return false;
     int64_t bytes = tp_work_bytes(softmax);
-    if (bytes < SMALL_BYTES || p->view.shape[last - 1] < FEW_ROWS) return false;
+    if (bytes < SMALL_BYTES || p->view->shape[last - 1] < FEW_ROWS) return false;
     *c = (chain){.value = n, .softmax = p->node};
     return follow(work, &softmax->in[0], c) && c->loads < TP_PROGRAM_LOADS &&
            c->room <= TP_PROGRAM_INSNS;
@@ -151,8 +151,8 @@ static bool put_in(tp_work *work, const chain *c)
     node->in_count = count + node->into;
     node->prologue = program;
     node->streamed = work->node[c->softmax].asked;
-    node->hidden = mask;
-    tp_view_copy(&node->domain, &score->store);
+    node->hidden = (uint8_t)mask;
+    node->domain = score->store;
     if (!tp_work_is_taken(work, c->value)) {
         *node = saved;
         return false;
@@ -164,8 +164,9 @@ static bool put_in(tp_work *work, const chain *c)
     }
     if (node->into) tp_work_link(work, &in[count], target);
     node->fused += 2 + c->links;
-    for (int k = 0; k < c->links; k++) work->node[c->link[k]].dead = true;
-    work->node[c->softmax].dead = score->dead = true;
+    for (int k = 0; k < c->links; k++) tp_work_retire(work, c->link[k]);
+    tp_work_retire(work, c->softmax);
+    tp_work_retire(work, c->score);
     return true;
 }
 

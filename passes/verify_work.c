@@ -19,8 +19,8 @@ static const char *edge_fault(const tp_work *work, const tp_edge *edge, int read
     if (edge->node < 0 || edge->node >= reader || edge->reader != reader)
         return "an operand is not earlier";
     if (work->node[edge->node].dead) return "an operand is dead";
-    if (tp_view_numel(&edge->view) == 0) return NULL;
-    if (!tp_view_reach(&edge->view, &low, &high) || low < 0 || high >= elements(work, edge))
+    if (tp_view_numel(edge->view) == 0) return NULL;
+    if (!tp_view_reach(edge->view, &low, &high) || low < 0 || high >= elements(work, edge))
         return "an operand's view leaves its buffer";
     return NULL;
 }
@@ -46,13 +46,13 @@ static const char *node_fault(const tp_work *work, int n)
             return "the buffer that it writes into is another's";
     }
     int64_t low, high;
-    if (node->alias || node->op == TP_OP_DATA || tp_view_numel(&node->store) == 0) return NULL;
-    bool reached = tp_view_reach(&node->store, &low, &high);
+    if (node->alias || node->op == TP_OP_DATA || tp_view_numel(node->store) == 0) return NULL;
+    bool reached = tp_view_reach(node->store, &low, &high);
     if (node->elements) {
-        if (!tp_view_is_injective(&node->store)) return "its store is no bijection";
+        if (!tp_view_is_injective(node->store)) return "its store is no bijection";
         return reached && low >= 0 && high < node->elements ? NULL : "its store leaves its buffer";
     }
-    if (!tp_view_is_dense(&node->store)) return "its store is no bijection";
+    if (!tp_view_is_dense(node->store)) return "its store is no bijection";
     return reached && low == 0 ? NULL : "its store does not start at 0";
 }
 
@@ -63,7 +63,7 @@ const char *tp_work_verify(const tp_work *work, char *text, size_t size)
         const char *fault = node_fault(work, n);
         if (!fault) continue;
         char name[80];
-        tp_work_label(&work->node[n], name, sizeof name);
+        tp_work_label(work->node[n].asked, name, sizeof name);
         snprintf(text, size, "node %d (%s): %s", n, name, fault);
         return text;
     }

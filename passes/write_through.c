@@ -11,13 +11,11 @@
  * every reader of s can follow, and s's kernel stays as good with the new store. */
 #include "pass.h"
 
-#include <stdio.h>
-
 typedef struct move {
     int copy, source;
     tp_view inverse; /* position in source's buffer -> position in the copy's */
-    tp_view store;
-    tp_view *view; /* by user of source: its new view (unused for the copy itself) */
+    const tp_view *store;
+    const tp_view **view; /* by user of source: its new view (unused for the copy itself) */
 } move;
 
 /* The source and shape of things allow it at all. */
@@ -35,8 +33,8 @@ static bool is_candidate(const tp_work *work, int n)
         tp_work_user(work, in->node, tp_work_user(work, in->node, source->users)->next))
         return false;
     if (tp_work_writer(work, in->node) >= 0) return false;
-    return tp_view_numel(&in->view) == tp_view_numel(&source->store) &&
-           tp_view_numel(&in->view) > 0 && !tp_work_has_alias(work, in->node);
+    return tp_view_numel(in->view) == tp_view_numel(source->store) && tp_view_numel(in->view) > 0 &&
+           !tp_work_has_alias(work, in->node);
 }
 
 /* New views for the other readers of the source. */
@@ -44,6 +42,7 @@ static bool others_follow(tp_work *work, move *m)
 {
     const tp_wnode *source = &work->node[m->source];
     int count = 0, i = 0, dims[2];
+    tp_view moved;
     for (tp_edge *e = tp_work_user(work, m->source, source->users); e;
          e = tp_work_user(work, m->source, e->next))
         count++;
@@ -51,31 +50,34 @@ static bool others_follow(tp_work *work, move *m)
     if (!m->view) return false;
     for (tp_edge *e = tp_work_user(work, m->source, source->users); e;
          e = tp_work_user(work, m->source, e->next)) {
-        tp_view *view = &m->view[i++];
+        const tp_view **view = &m->view[i++];
         if (e->reader == m->copy) continue;
-        if (e->dtype != source->dtype || !tp_view_compose(&m->inverse, &e->view, view, dims))
+        if (e->dtype != source->dtype || !tp_view_compose(&m->inverse, e->view, &moved, dims))
             return false;
+        *view = tp_work_view(work, &moved, e->view);
+        if (!*view) return false;
     }
     return true;
+}
+
+static void swap(const tp_view **a, const tp_view **b)
+{
+    const tp_view *saved = *a;
+    *a = *b;
+    *b = saved;
 }
 
 /* Puts views and store in; gives what was there, so that calling it again takes it back. */
 static void swap_layout(tp_work *work, move *m)
 {
     tp_wnode *source = &work->node[m->source];
-    tp_view saved;
     int i = 0;
     for (tp_edge *e = tp_work_user(work, m->source, source->users); e;
          e = tp_work_user(work, m->source, e->next)) {
-        tp_view *view = &m->view[i++];
-        if (e->reader == m->copy) continue;
-        tp_view_copy(&saved, &e->view);
-        tp_view_copy(&e->view, view);
-        tp_view_copy(view, &saved);
+        const tp_view **view = &m->view[i++];
+        if (e->reader != m->copy) swap(&e->view, view);
     }
-    tp_view_copy(&saved, &source->store);
-    tp_view_copy(&source->store, &m->store);
-    tp_view_copy(&m->store, &saved);
+    swap(&source->store, &m->store);
 }
 
 /* Sum of how far the backend has to go for the source and the products that read it; -1: out of
@@ -100,9 +102,12 @@ static bool apply(tp_work *work, move *m, tp_reason *why)
     tp_wnode *copy = &work->node[m->copy];
     const tp_wnode *source = &work->node[m->source];
     int dims[2];
+    tp_view store;
     *why = TP_REASON_RESHAPE_NOT_A_VIEW;
-    if (!tp_view_inverse(&copy->in[0].view, &m->inverse)) return false;
-    if (!tp_view_compose(&m->inverse, &source->store, &m->store, dims)) return false;
+    if (!tp_view_inverse(copy->in[0].view, &m->inverse)) return false;
+    if (!tp_view_compose(&m->inverse, source->store, &store, dims)) return false;
+    m->store = tp_work_view(work, &store, NULL);
+    if (!m->store) return false;
     *why = TP_REASON_TWO_LAYOUTS;
     if (!others_follow(work, m)) return false;
     tp_reason unused;
@@ -121,28 +126,22 @@ static tp_status visit(tp_work *work, int n)
     move m = {.copy = n, .source = copy->in[0].node};
     tp_reason why;
     if (!apply(work, &m, &why)) {
+        const char *note = why == TP_REASON_TWO_LAYOUTS
+                               ? "other readers of %s cannot follow this layout"
+                               : "%s cannot store it so";
         /* What kept its readers from reading the source is the better reason. */
-        char name[80], note[160];
-        tp_work_label(&work->node[m.source], name, sizeof name);
-        snprintf(note, sizeof note,
-                 why == TP_REASON_TWO_LAYOUTS ? "other readers of %s cannot follow this layout"
-                                              : "%s cannot store it so",
-                 name);
         if (copy->reason == TP_REASON_NONE || why == TP_REASON_TWO_LAYOUTS)
-            tp_work_keep(work, n, why, NULL, note);
+            tp_work_keep(work, n, why, NULL, tp_work_note(note, &work->node[m.source]));
         return TP_OK;
     }
     const tp_wnode *source = &work->node[m.source];
-    char name[80], note[160];
-    tp_work_label(source, name, sizeof name);
-    snprintf(note, sizeof note, "%s stores straight into it", name);
     bool as_built = copy->as_built;
     copy->in[0].node = -1; /* it reads its own bytes now */
     tp_work_replace(work, n, m.source, NULL);
     return as_built
                ? tp_work_ledger(work, n, false,
                                 source->op == TP_OP_MATMUL ? TP_REASON_SUNK_LDC : TP_REASON_FUSED,
-                                note)
+                                tp_work_note("%s stores straight into it", source))
                : TP_OK;
 }
 
