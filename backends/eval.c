@@ -272,6 +272,10 @@ static tp_status prepare(runner *r)
         if (!r->workspace) return fail_memory(plan, plan->summary.workspace_bytes);
     }
     for (int i = 0; i < plan->buffer_count; i++) TRY(prepare_buffer(r, i));
+    for (int d = 0; d < plan->delivery_count; d++) {
+        if (!tp_graph_result(plan->delivery[d].tensor))
+            return tp_graph_fail_nomem(plan->graph, "eval");
+    }
     for (int i = 0; i < plan->buffer_count; i++) {
         int root = plan->buffer[i].alias;
         if (root >= 0) r->address[i] = r->address[root];
@@ -387,7 +391,7 @@ static void publish(runner *r)
         tp_storage *storage = tp_storage_retain(r->storage[root >= 0 ? root : delivery->buffer]);
         tp_storage_release(x->storage);
         x->storage = storage;
-        tp_view_copy(&x->result, &delivery->view);
+        tp_view_copy(x->result, &delivery->view);
         x->state = TP_EVALUATED;
     }
 }
@@ -467,7 +471,7 @@ static bool readable(tp_tensor *x, const char *op)
 
 static const char *first_element(const tp_tensor *x)
 {
-    return x->storage->data + x->result.offset * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
+    return x->storage->data + x->result->offset * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
 }
 
 const void *tp_data(tp_tensor *x)
@@ -479,7 +483,7 @@ tp_view tp_result_view(const tp_tensor *x)
 {
     tp_view view = {0};
     if (!x || x->state == TP_ASKED || x->state == TP_GONE) return view;
-    tp_view_copy(&view, &x->result);
+    tp_view_copy(&view, x->result);
     tp_view_normalize(&view);
     view.offset = 0;
     return view;
@@ -496,7 +500,7 @@ tp_status tp_read(tp_tensor *x, void *data, size_t size_bytes)
                              data ? size_bytes : 0);
     }
     if (!wanted) return TP_OK;
-    const tp_view *v = &x->result;
+    const tp_view *v = x->result;
     if (tp_view_is_contiguous(v)) {
         memcpy(data, first_element(x), wanted);
         return TP_OK;
@@ -527,10 +531,10 @@ double tp_item(tp_tensor *x, int64_t position)
                       (long long)position, (long long)tp_numel(x));
         return nothing;
     }
-    int64_t at = x->result.offset;
-    for (int d = x->result.ndim - 1; d >= 0; d--) {
-        at += position % x->result.shape[d] * x->result.stride[d];
-        position /= x->result.shape[d];
+    int64_t at = x->result->offset;
+    for (int d = x->result->ndim - 1; d >= 0; d--) {
+        at += position % x->result->shape[d] * x->result->stride[d];
+        position /= x->result->shape[d];
     }
     const char *element = x->storage->data + at * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
     tp_value value = tp_value_load((tp_dtype)x->dtype, element);

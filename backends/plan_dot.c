@@ -39,7 +39,7 @@ static void add_leaf(picture *p, int i)
 {
     const tp_buffer *b = &p->plan->buffer[i];
     char shape[400];
-    tp_view_print_shape(&b->tensor->view, shape, sizeof shape);
+    tp_view_print_shape(b->tensor->view, shape, sizeof shape);
     tp_text_add(&p->text, "  b%d [shape=note, fillcolor=\"" GREY "\", label=<", i);
     add_name(&p->text, b->tensor);
     tp_text_add(&p->text, "<br/>%s %s", tp_dtype_name((tp_dtype)b->tensor->dtype), shape);

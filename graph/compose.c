@@ -86,9 +86,9 @@ tp_tensor *tp_all(tp_tensor *x, int count, const int64_t *axes, bool keepdims)
 static bool reduced_count(tp_tensor *x, const char *op, int count, const int64_t *axes, int64_t *n)
 {
     uint32_t mask;
-    if (tp_infer_axes(x->graph, op, &x->view, count, axes, &mask) != TP_OK) return false;
+    if (tp_infer_axes(x->graph, op, x->view, count, axes, &mask) != TP_OK) return false;
     *n = 1;
-    for (int d = 0; d < x->view.ndim; d++) *n *= mask >> d & 1U ? x->view.shape[d] : 1;
+    for (int d = 0; d < x->view->ndim; d++) *n *= mask >> d & 1U ? x->view->shape[d] : 1;
     return true;
 }
 
@@ -124,7 +124,7 @@ tp_tensor *tp_logsumexp(tp_tensor *x, int count, const int64_t *axes, bool keepd
     tp_tensor *shift = tp_where(tp_isfinite(max), max, zero(max));
     tp_tensor *sum = tp_log(tp_sum(tp_exp(tp_sub(wide, shift)), count, axes, keepdims));
     if (!sum || !shift) return NULL;
-    return tp_build_narrow(tp_add(sum, tp_reshape(shift, sum->view.ndim, sum->view.shape)), x);
+    return tp_build_narrow(tp_add(sum, tp_reshape(shift, sum->view->ndim, sum->view->shape)), x);
 }
 
 tp_tensor *tp_norm(tp_tensor *x, int count, const int64_t *axes, double p, bool keepdims)

@@ -37,15 +37,15 @@ tp_tensor *tp_one_hot(tp_tensor *indices, int64_t classes, tp_dtype dtype)
 static tp_tensor *triangle(tp_tensor *x, const char *op, int64_t diagonal, bool lower)
 {
     if (!x) return NULL;
-    int rank = x->view.ndim;
+    int rank = x->view->ndim;
     if (rank < 2) {
         char text[400];
-        tp_view_print_shape(&x->view, text, sizeof text);
+        tp_view_print_shape(x->view, text, sizeof text);
         tp_graph_fail(x->graph, TP_E_SHAPE, op, -1, "x is %s, two dims are needed", text);
         return NULL;
     }
-    tp_tensor *row = counting(x->graph, x->view.shape[rank - 2], true);
-    tp_tensor *col = counting(x->graph, x->view.shape[rank - 1], false);
+    tp_tensor *row = counting(x->graph, x->view->shape[rank - 2], true);
+    tp_tensor *col = counting(x->graph, x->view->shape[rank - 1], false);
     tp_tensor *away = tp_sub(col, row), *edge = away ? tp_int(away, diagonal) : NULL;
     tp_tensor *inside = lower ? tp_less_equal(away, edge) : tp_greater_equal(away, edge);
     return tp_where(inside, x, tp_build_fill(x, op, 0));

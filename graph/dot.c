@@ -36,7 +36,7 @@ static void add_label(tp_text *text, const tp_dump *dump, const tp_tensor *x)
     if (is_copy(dump, x)) {
         tp_text_add(text, "<b>COPY</b> ");
         tp_text_add_bytes(text,
-                          tp_view_numel(&x->view) * (int64_t)tp_dtype_size((tp_dtype)x->dtype));
+                          tp_view_numel(x->view) * (int64_t)tp_dtype_size((tp_dtype)x->dtype));
         tp_text_add(text, "<br/>%s<br/>",
                     x->implicit ? "this reshape is no view" : "contiguous() asked for");
     } else if (tp_dump_is_data(dump, x))

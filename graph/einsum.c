@@ -64,9 +64,9 @@ static tp_status read_text(tp_pattern *p, int operands, labelled *in, labelled *
         if (i && !tp_pattern_take(p, ","))
             return tp_pattern_fail(p, "expected , and the labels of another operand");
         TRY(read_labels(p, &in[i]));
-        if (in[i].count == in[i].x->view.ndim) continue;
+        if (in[i].count == in[i].x->view->ndim) continue;
         char text[400];
-        tp_view_print_shape(&in[i].x->view, text, sizeof text);
+        tp_view_print_shape(in[i].x->view, text, sizeof text);
         return tp_graph_fail(p->graph, TP_E_SHAPE, p->op, -1,
                              "\"%.100s\": operand %d is %s and has %d labels", p->text, i, text,
                              in[i].count);
@@ -91,7 +91,7 @@ static tp_status check_sizes(tp_pattern *p, int operands, const labelled *in)
     for (int c = 0; c < 128; c++) size[c] = -1;
     for (int k = 0; k < operands; k++) {
         for (int d = 0; d < in[k].count; d++) {
-            int64_t *known = &size[(int)in[k].label[d]], here = in[k].x->view.shape[d];
+            int64_t *known = &size[(int)in[k].label[d]], here = in[k].x->view->shape[d];
             if (*known >= 0 && *known != here)
                 return tp_graph_fail(p->graph, TP_E_SHAPE, p->op, d,
                                      "\"%.100s\": label %c is %lld and, in operand %d, %lld",
@@ -149,8 +149,8 @@ static tp_tensor *arranged(const labelled *t, int count, const char *order)
 static void largest_last(const labelled *t, int count, char *list)
 {
     for (int i = 0; i + 1 < count; i++) {
-        int64_t here = t->x->view.shape[position(t->label, t->count, list[i])];
-        int64_t last = t->x->view.shape[position(t->label, t->count, list[count - 1])];
+        int64_t here = t->x->view->shape[position(t->label, t->count, list[i])];
+        int64_t last = t->x->view->shape[position(t->label, t->count, list[count - 1])];
         if (here <= last) continue;
         char label = list[i];
         list[i] = list[count - 1];

@@ -50,37 +50,10 @@ tp_tensor *tp_graph_node(const tp_graph *graph, int64_t id)
     return graph && id >= 0 && id < graph->node_count ? graph->node[id] : NULL;
 }
 
-tp_tensor *tp_graph_append(tp_graph *graph, const tp_tensor *like)
+bool tp_graph_result(tp_tensor *x)
 {
-    const char *op = tp_op_info_of((tp_op)like->op)->name;
-    void *list = graph->node;
-    if (!tp_grow(graph->context, &list, &graph->node_capacity, graph->node_count + 1,
-                 sizeof *graph->node)) {
-        tp_graph_fail_nomem(graph, op);
-        return NULL;
-    }
-    graph->node = list;
-    tp_tensor *node = tp_arena_alloc(&graph->arena, sizeof *node);
-    int64_t *attr = like->attr_count
-                        ? tp_arena_alloc(&graph->arena, (size_t)like->attr_count * sizeof *attr)
-                        : NULL;
-    tp_tensor **in =
-        like->in_count ? tp_arena_alloc(&graph->arena, (size_t)like->in_count * sizeof *in) : NULL;
-    if (!node || (like->attr_count && !attr) || (like->in_count && !in)) {
-        tp_graph_fail_nomem(graph, op);
-        return NULL;
-    }
-    *node = *like;
-    if (in) memcpy(in, like->in, (size_t)like->in_count * sizeof(tp_tensor *));
-    node->in = in;
-    if (attr) memcpy(attr, like->attr, (size_t)like->attr_count * sizeof *attr);
-    node->attr = attr;
-    node->graph = graph;
-    node->id = graph->node_count;
-    if (!node->base) node->base = node;
-    graph->node[graph->node_count++] = node;
-    graph->structure++;
-    return node;
+    if (!x->result) x->result = tp_arena_alloc(&x->graph->arena, sizeof *x->result);
+    return x->result;
 }
 
 /* ---- Facts ----------------------------------------------------------------------- */
@@ -99,33 +72,33 @@ tp_dtype tp_dtype_of(const tp_tensor *x)
 }
 int tp_ndim(const tp_tensor *x)
 {
-    return x ? x->view.ndim : 0;
+    return x ? x->view->ndim : 0;
 }
 
 int64_t tp_dim(const tp_tensor *x, int axis)
 {
     if (!x) return -1;
-    if (axis < 0) axis += x->view.ndim;
-    return axis >= 0 && axis < x->view.ndim ? x->view.shape[axis] : -1;
+    if (axis < 0) axis += x->view->ndim;
+    return axis >= 0 && axis < x->view->ndim ? x->view->shape[axis] : -1;
 }
 
 int64_t tp_numel(const tp_tensor *x)
 {
-    return x ? tp_view_numel(&x->view) : 0;
+    return x ? tp_view_numel(x->view) : 0;
 }
 
 tp_view tp_view_of(const tp_tensor *x)
 {
     tp_view view = {0};
     if (!x) return view;
-    tp_view_copy(&view, &x->view);
+    tp_view_copy(&view, x->view);
     tp_view_normalize(&view);
     return view;
 }
 
 bool tp_is_contiguous(const tp_tensor *x)
 {
-    return x && tp_view_is_contiguous(&x->view);
+    return x && tp_view_is_contiguous(x->view);
 }
 
 const tp_tensor *tp_base(const tp_tensor *x)

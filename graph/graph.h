@@ -188,6 +188,8 @@ bool tp_view_same_shape(const tp_view *a, const tp_view *b);
 bool tp_view_equal(const tp_view *a, const tp_view *b);
 /* The same numbers throughout, in size-1 strides too. */
 bool tp_view_identical(const tp_view *a, const tp_view *b);
+/* Just what tp_view_row_major gives for its shape. */
+bool tp_view_is_plain(const tp_view *v);
 /* Canonical form: size-1 dims dropped, neighbours merged, outer to inner; an empty view
  * becomes shape (0), stride 1, offset 0. Equal address sequences over row-major order
  * have equal canonical forms. */
@@ -264,11 +266,12 @@ struct tp_tensor {
     uint8_t state; /* tp_state */
     bool implicit; /* a copy that tp_reshape put in */
     bool donated;  /* see tp_donate */
-    int in_count;
-    tp_tensor **in;  /* in the graph's arena */
-    tp_tensor *base; /* whose bytes view addresses; this for compute nodes and leaves */
-    tp_view view;    /* over base's bytes, in elements of dtype; row-major if base == this
-                      * (a wrapped leaf: the user's strides) */
+    int in_count, attr_count;
+    tp_tensor **in;      /* in the graph's arena, as all below */
+    tp_tensor *base;     /* whose bytes view addresses; this for compute nodes and leaves */
+    const tp_view *view; /* over base's bytes, in elements of dtype; row-major if base == this
+                          * (a wrapped leaf: the user's strides). Never changes: an operand's own
+                          * if it has the same */
     /* Attributes, by op (see ops.def's builders in build.c):
      *   reshape, expand, full, data: sizes; permute, flip: axes; slice: axis start stop step;
      *   windows: axis size step dilation; select: axis index; diagonal: offset axis axis;
@@ -279,25 +282,24 @@ struct tp_tensor {
      *   update: sizes, strides, offset of the part, over row-major x;
      *   reductions: keepdims axes..; layer_norm: number of dims, bits (1: a weight is
      *   an input, 2: a bias is); arange: count; random_*: sizes and seed */
-    int attr_count;
     int64_t *attr;
     tp_value value[2]; /* full, pad: value; arange: start, step; layer_norm: eps in value[0].f */
 
+    /* Notes of a walk through the graph; they mean something while it lasts. */
+    int64_t walk;     /* graph->walk: the last walk has been here */
+    tp_tensor *queue; /* the next one to visit */
+    int number;       /* of the working node that stands for it */
+
+    int line;         /* call site */
+    const char *file; /* NULL: unknown */
+    const char *name; /* NULL: none */
+
     /* Once evaluated: the bytes and how they lie. */
     tp_storage *storage;
-    tp_view result;
+    tp_view *result;          /* NULL before the first evaluation, see tp_graph_result */
     int64_t version;          /* of a leaf: counts tp_touch and tp_bind */
     const tp_tensor *changed; /* stale: the leaf that changed */
     int64_t changed_from;     /* and its version when this was evaluated */
-
-    const char *name; /* NULL: none */
-    const char *file; /* call site; NULL: unknown */
-    int line;
-
-    /* Notes of a walk through the graph; they mean something while it lasts. */
-    int number;       /* of the working node that stands for it */
-    int64_t walk;     /* graph->walk: the last walk has been here */
-    tp_tensor *queue; /* the next one to visit */
 };
 
 typedef struct tp_backend tp_backend; /* backends/backend.h */
@@ -324,9 +326,8 @@ static inline bool tp_tensor_is_view(const tp_tensor *x)
     return x->base != x;
 }
 
-/* Appends a node. inputs must belong to graph; view and dtype come from infer. NULL: out
- * of memory, recorded. Only build.c and parse use it. */
-tp_tensor *tp_graph_append(tp_graph *graph, const tp_tensor *like);
+/* Makes sure that x has room for a result's view; false: out of memory. */
+bool tp_graph_result(tp_tensor *x);
 
 /* ---- error.c ------------------------------------------------------------------------------------
  */

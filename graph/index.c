@@ -32,16 +32,16 @@ static tp_tensor *item(tp_pattern *p, tp_tensor *x, int *axis, bool *ellipsis)
     if (tp_pattern_take(p, "...")) {
         int behind = axes_behind(*p);
         if (*ellipsis) return tp_pattern_fail(p, "a second ellipsis"), NULL;
-        if (behind > x->view.ndim - *axis) return tp_pattern_fail(p, "more items than axes"), NULL;
+        if (behind > x->view->ndim - *axis) return tp_pattern_fail(p, "more items than axes"), NULL;
         *ellipsis = true;
-        *axis = x->view.ndim - behind;
+        *axis = x->view->ndim - behind;
         return x;
     }
     bool given = tp_pattern_integer(p, &start);
     bool range = tp_pattern_take(p, ":");
     if (!given && !range)
         return tp_pattern_fail(p, "expected an integer, a slice, None or ..."), NULL;
-    if (*axis >= x->view.ndim) return tp_pattern_fail(p, "more items than axes"), NULL;
+    if (*axis >= x->view->ndim) return tp_pattern_fail(p, "more items than axes"), NULL;
     if (!range) return tp_select(x, *axis, start);
     if (!given) start = TP_END;
     if (slice(p, &stop, &step) != TP_OK) return NULL;

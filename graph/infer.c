@@ -145,23 +145,23 @@ tp_status tp_infer_broadcast(tp_graph *graph, const char *op, int count, tp_tens
                              tp_view *shape)
 {
     bool same = true;
-    for (int i = 1; i < count; i++) same = same && tp_view_same_shape(&in[0]->view, &in[i]->view);
+    for (int i = 1; i < count; i++) same = same && tp_view_same_shape(in[0]->view, in[i]->view);
     if (same) {
-        *shape = tp_view_row_major(in[0]->view.ndim, in[0]->view.shape);
+        *shape = tp_view_row_major(in[0]->view->ndim, in[0]->view->shape);
         return TP_OK;
     }
     tp_view wide = {.ndim = 0};
     for (int i = 0; i < count; i++) {
         int right;
-        if (broadcast_one(&wide, &in[i]->view, &right)) continue;
+        if (broadcast_one(&wide, in[i]->view, &right)) continue;
         char a[400], b[400];
         tp_view_print_shape(&wide, a, sizeof a);
-        tp_view_print_shape(&in[i]->view, b, sizeof b);
+        tp_view_print_shape(in[i]->view, b, sizeof b);
         return tp_graph_fail(
-            graph, TP_E_SHAPE, op, in[i]->view.ndim - right,
+            graph, TP_E_SHAPE, op, in[i]->view->ndim - right,
             "cannot broadcast %s with %s: dimension %d from the right is %lld against %lld", a, b,
             right, (long long)wide.shape[wide.ndim - right],
-            (long long)in[i]->view.shape[in[i]->view.ndim - right]);
+            (long long)in[i]->view->shape[in[i]->view->ndim - right]);
     }
     return tp_infer_shape(graph, op, TP_U8, wide.ndim, wide.shape, shape);
 }
@@ -279,7 +279,7 @@ static tp_view leading(const tp_view *x)
 
 tp_status tp_infer_matmul(tp_graph *graph, const tp_tensor *a, const tp_tensor *b)
 {
-    const tp_view *x = &a->view, *y = &b->view;
+    const tp_view *x = a->view, *y = b->view;
     int dx = x->ndim - 1, dy = y->ndim > 1 ? y->ndim - 2 : 0, right;
     if (dx < 0 || y->ndim == 0 || x->shape[dx] != y->shape[dy])
         return fail_matmul(graph, x, y, dx, dy);

@@ -8,9 +8,9 @@ tp_tensor *tp_linear(tp_tensor *x, tp_tensor *w, tp_tensor *b)
 {
     if (!x || !w) return NULL;
     if (!tp_build_left_out(x->graph, b)) return NULL;
-    if (w->view.ndim != 2) {
+    if (w->view->ndim != 2) {
         char text[400];
-        tp_view_print_shape(&w->view, text, sizeof text);
+        tp_view_print_shape(w->view, text, sizeof text);
         tp_graph_fail(x->graph, TP_E_SHAPE, "linear", -1, "w is %s, [out, in] is needed", text);
         return NULL;
     }
@@ -36,14 +36,14 @@ tp_tensor *tp_log_softmax(tp_tensor *x, int axis)
 tp_tensor *tp_rms_norm(tp_tensor *x, int axes, tp_tensor *weight, double eps)
 {
     if (!x || !tp_build_left_out(x->graph, weight)) return NULL;
-    if (axes < 1 || axes > x->view.ndim) {
+    if (axes < 1 || axes > x->view->ndim) {
         tp_graph_fail(x->graph, TP_E_ARGUMENT, "rms_norm", -1, "%d axes is outside [1, %d]", axes,
-                      x->view.ndim);
+                      x->view->ndim);
         return NULL;
     }
     if (weight && !tp_build_norm_operand_ok("rms_norm", x, axes, weight, "weight")) return NULL;
     int64_t last[TP_MAX_RANK];
-    for (int i = 0; i < axes; i++) last[i] = x->view.ndim - axes + i;
+    for (int i = 0; i < axes; i++) last[i] = x->view->ndim - axes + i;
     tp_tensor *wide = tp_build_wide(x), *mean = tp_mean(tp_square(wide), axes, last, true);
     tp_tensor *y = tp_div(wide, tp_sqrt(tp_add(mean, tp_num(mean, eps))));
     return tp_build_narrow(weight ? tp_mul(y, weight) : y, x);
@@ -53,18 +53,18 @@ tp_tensor *tp_rms_norm(tp_tensor *x, int axes, tp_tensor *weight, double eps)
 static tp_tensor *per_channel(const tp_tensor *x, tp_tensor *value, const char *what)
 {
     if (!value) return NULL;
-    int64_t channels = x->view.shape[1], shape[TP_MAX_RANK];
-    if (value->view.ndim != 1 || value->view.shape[0] != channels) {
+    int64_t channels = x->view->shape[1], shape[TP_MAX_RANK];
+    if (value->view->ndim != 1 || value->view->shape[0] != channels) {
         char of_x[400], of_value[400];
-        tp_view_print_shape(&x->view, of_x, sizeof of_x);
-        tp_view_print_shape(&value->view, of_value, sizeof of_value);
+        tp_view_print_shape(x->view, of_x, sizeof of_x);
+        tp_view_print_shape(value->view, of_value, sizeof of_value);
         tp_graph_fail(x->graph, TP_E_SHAPE, "batch_norm", 1,
                       "x is %s, %s is %s: it must be [%lld], a value for each index of dim 1", of_x,
                       what, of_value, (long long)channels);
         return NULL;
     }
-    for (int d = 1; d < x->view.ndim; d++) shape[d - 1] = d == 1 ? channels : 1;
-    return tp_reshape(value, x->view.ndim - 1, shape);
+    for (int d = 1; d < x->view->ndim; d++) shape[d - 1] = d == 1 ? channels : 1;
+    return tp_reshape(value, x->view->ndim - 1, shape);
 }
 
 tp_tensor *tp_batch_norm(tp_tensor *x, tp_tensor *mean, tp_tensor *var, tp_tensor *weight,
@@ -73,9 +73,9 @@ tp_tensor *tp_batch_norm(tp_tensor *x, tp_tensor *mean, tp_tensor *var, tp_tenso
     tp_tensor *in[] = {x, mean, var};
     if (!tp_build_operands_ok("batch_norm", 3, in)) return NULL;
     if (!tp_build_left_out(x->graph, weight) || !tp_build_left_out(x->graph, bias)) return NULL;
-    if (x->view.ndim < 2) {
+    if (x->view->ndim < 2) {
         char text[400];
-        tp_view_print_shape(&x->view, text, sizeof text);
+        tp_view_print_shape(x->view, text, sizeof text);
         tp_graph_fail(x->graph, TP_E_SHAPE, "batch_norm", -1,
                       "x is %s, [batch, channels, ..] is needed", text);
         return NULL;
@@ -96,9 +96,9 @@ static tp_status fail_attention(const tp_tensor *q, const tp_tensor *k, const tp
                                 const char *what)
 {
     char a[400], b[400], c[400];
-    tp_view_print_shape(&q->view, a, sizeof a);
-    tp_view_print_shape(&k->view, b, sizeof b);
-    tp_view_print_shape(&v->view, c, sizeof c);
+    tp_view_print_shape(q->view, a, sizeof a);
+    tp_view_print_shape(k->view, b, sizeof b);
+    tp_view_print_shape(v->view, c, sizeof c);
     return tp_graph_fail(q->graph, TP_E_SHAPE, "attention", -1, "q is %s, k is %s, v is %s: %s", a,
                          b, c, what);
 }
@@ -107,10 +107,10 @@ static tp_status fail_attention(const tp_tensor *q, const tp_tensor *k, const tp
 static tp_status check_attention(const tp_tensor *q, const tp_tensor *k, const tp_tensor *v,
                                  int64_t *shared)
 {
-    int rank = q->view.ndim;
-    if (rank < 2 || k->view.ndim != rank || v->view.ndim != rank)
+    int rank = q->view->ndim;
+    if (rank < 2 || k->view->ndim != rank || v->view->ndim != rank)
         return fail_attention(q, k, v, "equal ranks of 2 or more are needed");
-    const int64_t *sq = q->view.shape, *sk = k->view.shape, *sv = v->view.shape;
+    const int64_t *sq = q->view->shape, *sk = k->view->shape, *sv = v->view->shape;
     if (sq[rank - 1] != sk[rank - 1])
         return fail_attention(q, k, v, "the last dims of q and k differ");
     if (sk[rank - 2] != sv[rank - 2])
@@ -129,20 +129,20 @@ static tp_status check_attention(const tp_tensor *q, const tp_tensor *k, const t
 /* [.., heads, rows, cols] as [.., groups, heads / groups, rows, cols]. */
 static tp_tensor *group_heads(tp_tensor *x, int64_t groups)
 {
-    int rank = x->view.ndim;
+    int rank = x->view->ndim;
     int64_t shape[TP_MAX_RANK + 1];
-    for (int d = 0; d < rank; d++) shape[d + (d > rank - 3)] = x->view.shape[d];
+    for (int d = 0; d < rank; d++) shape[d + (d > rank - 3)] = x->view->shape[d];
     shape[rank - 3] = groups;
-    shape[rank - 2] = x->view.shape[rank - 3] / groups;
+    shape[rank - 2] = x->view->shape[rank - 3] / groups;
     return tp_reshape(x, rank + 1, shape);
 }
 
 /* A mask over heads as one over groups of them. */
 static tp_tensor *group_mask(tp_tensor *mask, int64_t groups, int64_t heads)
 {
-    if (!mask || mask->view.ndim < 3) return mask;
-    return mask->view.shape[mask->view.ndim - 3] == heads ? group_heads(mask, groups)
-                                                          : tp_unsqueeze(mask, -3);
+    if (!mask || mask->view->ndim < 3) return mask;
+    return mask->view->shape[mask->view->ndim - 3] == heads ? group_heads(mask, groups)
+                                                            : tp_unsqueeze(mask, -3);
 }
 
 static tp_tensor *apply_mask(tp_tensor *scores, tp_tensor *mask, bool causal)
@@ -153,8 +153,8 @@ static tp_tensor *apply_mask(tp_tensor *scores, tp_tensor *mask, bool causal)
     else if (mask)
         scores = tp_add(scores, mask);
     if (!causal || !scores) return scores;
-    int rank = scores->view.ndim;
-    int64_t rows = scores->view.shape[rank - 2], cols = scores->view.shape[rank - 1];
+    int rank = scores->view->ndim;
+    int64_t rows = scores->view->shape[rank - 2], cols = scores->view->shape[rank - 1];
     tp_tensor *last = tp_arange(scores->graph, TP_I64, (double)(cols - rows), 1, rows);
     tp_tensor *seen =
         tp_less_equal(tp_arange(scores->graph, TP_I64, 0, 1, cols), tp_unsqueeze(last, 1));
@@ -169,8 +169,8 @@ tp_tensor *tp_attention(tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *mas
     if (!tp_build_left_out(q->graph, mask)) return NULL;
     if (mask && !tp_build_operands_ok("attention", 2, (tp_tensor *[]){q, mask})) return NULL;
     if (check_attention(q, k, v, &shared) != TP_OK) return NULL;
-    int rank = q->view.ndim;
-    int64_t heads = rank > 2 ? q->view.shape[rank - 3] : 1, width = q->view.shape[rank - 1];
+    int rank = q->view->ndim;
+    int64_t heads = rank > 2 ? q->view->shape[rank - 3] : 1, width = q->view->shape[rank - 1];
     if (shared > 1) { /* heads of one group read the same k and v: batch stride 0 */
         int64_t groups = heads / shared;
         q = group_heads(q, groups);
@@ -186,7 +186,7 @@ tp_tensor *tp_attention(tp_tensor *q, tp_tensor *k, tp_tensor *v, tp_tensor *mas
     tp_tensor *y = tp_matmul(tp_build_softmax(scores, -1, true), v);
     if (!y || shared == 1) return y;
     int64_t shape[TP_MAX_RANK];
-    for (int d = 0; d < rank; d++) shape[d] = y->view.shape[d + (d > rank - 3)];
+    for (int d = 0; d < rank; d++) shape[d] = y->view->shape[d + (d > rank - 3)];
     shape[rank - 3] = heads;
     return tp_reshape(y, rank, shape);
 }
@@ -198,10 +198,10 @@ static tp_status check_conv(const tp_tensor *x, const tp_tensor *w, const tp_ten
                             const tp_conv *how)
 {
     char a[400], b[400];
-    const int64_t *sx = x->view.shape, *sw = w->view.shape;
-    tp_view_print_shape(&x->view, a, sizeof a);
-    tp_view_print_shape(&w->view, b, sizeof b);
-    if (x->view.ndim != 4 || w->view.ndim != 4)
+    const int64_t *sx = x->view->shape, *sw = w->view->shape;
+    tp_view_print_shape(x->view, a, sizeof a);
+    tp_view_print_shape(w->view, b, sizeof b);
+    if (x->view->ndim != 4 || w->view->ndim != 4)
         return tp_graph_fail(x->graph, TP_E_SHAPE, "conv2d", -1,
                              "x is %s, w is %s: [batch, in, height, width] and [out, in / groups, "
                              "height, width] are needed",
@@ -212,8 +212,8 @@ static tp_status check_conv(const tp_tensor *x, const tp_tensor *w, const tp_ten
             x->graph, TP_E_SHAPE, "conv2d", 1,
             "x is %s, w is %s: dim 1 of x is %lld, dim 1 of w is %lld, in %lld groups", a, b,
             (long long)sx[1], (long long)sw[1], (long long)how->groups);
-    if (!bias || (bias->view.ndim == 1 && bias->view.shape[0] == sw[0])) return TP_OK;
-    tp_view_print_shape(&bias->view, a, sizeof a);
+    if (!bias || (bias->view->ndim == 1 && bias->view->shape[0] == sw[0])) return TP_OK;
+    tp_view_print_shape(bias->view, a, sizeof a);
     return tp_graph_fail(x->graph, TP_E_SHAPE, "conv2d", -1,
                          "w is %s, bias is %s: [%lld] is needed", b, a, (long long)sw[0]);
 }
@@ -224,7 +224,7 @@ static tp_tensor *places(tp_tensor *x, const tp_tensor *w, const tp_conv *how)
     const int64_t *p = how->padding;
     if (p[0] || p[1]) x = tp_pad(x, TP_DIMS(0, 0, 0, 0, p[0], p[0], p[1], p[1]), 0);
     for (int d = 0; d < 2; d++)
-        x = tp_build_windows(x, 2 + d, w->view.shape[2 + d], how->stride[d], how->dilation[d]);
+        x = tp_build_windows(x, 2 + d, w->view->shape[2 + d], how->stride[d], how->dilation[d]);
     return x;
 }
 
@@ -240,8 +240,8 @@ tp_tensor *tp_conv2d(tp_tensor *x, tp_tensor *w, tp_tensor *bias, const tp_conv 
     if (!tp_build_left_out(x->graph, bias) || check_conv(x, w, bias, &how) != TP_OK) return NULL;
     tp_tensor *seen = tp_permute(places(x, w, &how), TP_DIMS(0, 1, 4, 5, 2, 3));
     if (!seen) return NULL;
-    const int64_t *s = seen->view.shape;
-    int64_t out = w->view.shape[0], depth = s[1] / how.groups * s[2] * s[3];
+    const int64_t *s = seen->view->shape;
+    int64_t out = w->view->shape[0], depth = s[1] / how.groups * s[2] * s[3];
     tp_tensor *columns = tp_reshape(seen, TP_DIMS(s[0], how.groups, depth, s[4] * s[5]));
     tp_tensor *rows = tp_reshape(w, TP_DIMS(how.groups, out / how.groups, depth));
     tp_tensor *y = tp_reshape(tp_matmul(rows, columns), TP_DIMS(s[0], out, s[4], s[5]));

@@ -6,15 +6,19 @@
 tp_tensor *tp_leaf_from_storage(tp_graph *graph, tp_dtype dtype, const tp_view *view,
                                 tp_storage *storage)
 {
-    tp_tensor *node =
-        tp_build_node(graph, TP_OP_DATA, dtype, 0, NULL, view, NULL, view->ndim, view->shape);
+    tp_view *result = tp_arena_alloc(&graph->arena, sizeof *result);
+    if (!result) tp_graph_fail_nomem(graph, "data");
+    tp_tensor *node = result ? tp_build_node(graph, TP_OP_DATA, dtype, 0, NULL, view, NULL,
+                                             view->ndim, view->shape)
+                             : NULL;
     if (!node) {
         tp_storage_release(storage);
         return NULL;
     }
     node->storage = storage;
     node->state = TP_EVALUATED;
-    tp_view_copy(&node->result, view);
+    tp_view_copy(result, view);
+    node->result = result;
     return node;
 }
 
@@ -194,18 +198,18 @@ tp_status tp_touch(tp_tensor *x)
 int64_t tp_leaf_bytes(const tp_tensor *x)
 {
     if (x->storage) return (int64_t)x->storage->size_bytes;
-    return tp_view_numel(&x->view) * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
+    return tp_view_numel(x->view) * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
 }
 
 tp_status tp_bind(tp_tensor *x, const void *data, size_t size_bytes)
 {
     if (!x) return TP_E_ARGUMENT;
-    if (x->op != TP_OP_DATA || !tp_view_is_row_major(&x->view)) {
+    if (x->op != TP_OP_DATA || !tp_view_is_row_major(x->view)) {
         return tp_graph_fail(x->graph, TP_E_ARGUMENT, "bind", -1,
                              "%%%lld (%s) is not a row-major leaf", (long long)x->id,
                              tp_op_name(x));
     }
-    size_t wanted = (size_t)tp_view_numel(&x->view) * tp_dtype_size((tp_dtype)x->dtype);
+    size_t wanted = (size_t)tp_view_numel(x->view) * tp_dtype_size((tp_dtype)x->dtype);
     if (size_bytes != wanted || (wanted && !data)) {
         return tp_graph_fail(x->graph, TP_E_ARGUMENT, "bind", -1,
                              "the leaf has %zu bytes, %zu are given", wanted,

@@ -328,9 +328,9 @@ static int make_header(const tp_tensor *x, const struct code *code, char *text, 
                                          : '>',
                         code->kind, code->bytes) +
                10;
-    for (int d = 0; d < x->view.ndim; d++) {
+    for (int d = 0; d < x->view->ndim; d++) {
         used += snprintf(text + used, (size_t)(size_bytes - used), "%s%lld%s", d ? ", " : "",
-                         (long long)x->view.shape[d], x->view.ndim == 1 ? "," : "");
+                         (long long)x->view->shape[d], x->view->ndim == 1 ? "," : "");
     }
     used += snprintf(text + used, (size_t)(size_bytes - used), "), }");
     while ((used + 1) % 64) text[used++] = ' ';

@@ -26,10 +26,10 @@ static tp_status common_dtype(tp_graph *graph, const char *op, int count, tp_ten
 static tp_status concat_shape(tp_graph *graph, const char *op, int count, tp_tensor *const *parts,
                               int dim, int64_t *shape)
 {
-    const tp_view *first = &parts[0]->view;
+    const tp_view *first = parts[0]->view;
     memcpy(shape, first->shape, (size_t)first->ndim * sizeof *shape);
     for (int i = 1; i < count; i++) {
-        const tp_view *v = &parts[i]->view;
+        const tp_view *v = parts[i]->view;
         int wrong = v->ndim == first->ndim ? -1 : 0;
         for (int d = 0; d < v->ndim && wrong < 0; d++)
             wrong = d != dim && v->shape[d] != first->shape[d] ? d : -1;
@@ -67,7 +67,7 @@ static tp_tensor *concat_node(const char *op, int count, tp_tensor *const *parts
     int64_t shape[TP_MAX_RANK];
     tp_view view;
     if (concat_shape(graph, op, count, parts, dim, shape) != TP_OK) return NULL;
-    if (tp_infer_shape(graph, op, dtype, parts[0]->view.ndim, shape, &view) != TP_OK) return NULL;
+    if (tp_infer_shape(graph, op, dtype, parts[0]->view->ndim, shape, &view) != TP_OK) return NULL;
     size_t bytes = (size_t)count * sizeof(tp_tensor *);
     tp_tensor **in = tp_context_alloc(graph->context, bytes);
     if (!in) {
@@ -92,7 +92,7 @@ tp_tensor *tp_concat(int count, tp_tensor *const *parts, int axis)
     tp_dtype dtype;
     if (!parts_ok("concat", count, parts)) return NULL;
     tp_graph *graph = parts[0]->graph;
-    if (tp_infer_axis(graph, "concat", &parts[0]->view, axis, &dim) != TP_OK) return NULL;
+    if (tp_infer_axis(graph, "concat", parts[0]->view, axis, &dim) != TP_OK) return NULL;
     if (common_dtype(graph, "concat", count, parts, &dtype) != TP_OK) return NULL;
     return concat_node("concat", count, parts, dim, dtype);
 }
@@ -116,7 +116,7 @@ tp_tensor *tp_stack(int count, tp_tensor *const *parts, int axis)
         in[i] = tp_unsqueeze(parts[i], axis);
         built = in[i] != NULL;
     }
-    int dim = axis < 0 ? axis + parts[0]->view.ndim + 1 : axis;
+    int dim = axis < 0 ? axis + parts[0]->view->ndim + 1 : axis;
     if (built) y = concat_node("stack", count, in, dim, dtype);
     tp_context_free(graph->context, in, bytes);
     return y;
@@ -125,8 +125,8 @@ tp_tensor *tp_stack(int count, tp_tensor *const *parts, int axis)
 tp_tensor *tp_roll(tp_tensor *x, int axis, int64_t shift)
 {
     int dim;
-    if (!x || tp_infer_axis(x->graph, "roll", &x->view, axis, &dim) != TP_OK) return NULL;
-    int64_t size = x->view.shape[dim], start = size ? shift % size : 0;
+    if (!x || tp_infer_axis(x->graph, "roll", x->view, axis, &dim) != TP_OK) return NULL;
+    int64_t size = x->view->shape[dim], start = size ? shift % size : 0;
     if (start < 0) start += size;
     if (start == 0) return tp_slice(x, dim, 0, TP_END, 1);
     tp_tensor *end = tp_slice(x, dim, size - start, TP_END, 1);
@@ -139,10 +139,10 @@ tp_tensor *tp_build_pad(tp_tensor *x, int count, const int64_t *widths, tp_value
 {
     if (!x) return NULL;
     int64_t shape[TP_MAX_RANK];
-    int rank = x->view.ndim;
+    int rank = x->view->ndim;
     if (count != 2 * rank || (count && !widths)) {
         char text[400];
-        tp_view_print_shape(&x->view, text, sizeof text);
+        tp_view_print_shape(x->view, text, sizeof text);
         tp_graph_fail(x->graph, TP_E_ARGUMENT, "pad", -1,
                       "%s needs %d widths, before and after each dim, not %d", text, 2 * rank,
                       count);
@@ -151,7 +151,7 @@ tp_tensor *tp_build_pad(tp_tensor *x, int count, const int64_t *widths, tp_value
     for (int d = 0; d < rank; d++) {
         int64_t before = widths[2 * d], after = widths[2 * d + 1];
         bool fits = before >= 0 && after >= 0 &&
-                    !__builtin_add_overflow(x->view.shape[d], before, &shape[d]) &&
+                    !__builtin_add_overflow(x->view->shape[d], before, &shape[d]) &&
                     !__builtin_add_overflow(shape[d], after, &shape[d]);
         if (fits) continue;
         tp_graph_fail(x->graph, TP_E_SHAPE, "pad", d,
@@ -180,7 +180,7 @@ tp_tensor *tp_pad(tp_tensor *x, int count, const int64_t *widths, double value)
 static tp_status check_part(const tp_tensor *x, const tp_view *part)
 {
     char text[800];
-    if (!tp_infer_bounds(x->graph, "update", part, tp_view_numel(&x->view))) return TP_E_BOUNDS;
+    if (!tp_infer_bounds(x->graph, "update", part, tp_view_numel(x->view))) return TP_E_BOUNDS;
     tp_view_print(part, text, sizeof text);
     for (int d = 0; d < part->ndim; d++) {
         if (part->shape[d] > 1 && part->stride[d] == 0)
@@ -202,24 +202,24 @@ static tp_status check_part(const tp_tensor *x, const tp_view *part)
 static tp_tensor *fit_value(const tp_tensor *x, const tp_view *part, tp_tensor *value)
 {
     tp_view unused;
-    if (!tp_view_expand(&value->view, part->ndim, part->shape, &unused)) {
+    if (!tp_view_expand(value->view, part->ndim, part->shape, &unused)) {
         char from[400], to[400];
         int right = 1;
-        for (; right <= value->view.ndim && right <= part->ndim; right++) {
-            int64_t a = value->view.shape[value->view.ndim - right],
+        for (; right <= value->view->ndim && right <= part->ndim; right++) {
+            int64_t a = value->view->shape[value->view->ndim - right],
                     b = part->shape[part->ndim - right];
             if (a != 1 && a != b) break;
         }
-        tp_view_print_shape(&value->view, from, sizeof from);
+        tp_view_print_shape(value->view, from, sizeof from);
         tp_view_print_shape(part, to, sizeof to);
-        if (right > value->view.ndim || right > part->ndim)
+        if (right > value->view->ndim || right > part->ndim)
             tp_graph_fail(x->graph, TP_E_SHAPE, "update", -1,
                           "the value %s has more dims than the region %s", from, to);
         else
             tp_graph_fail(x->graph, TP_E_SHAPE, "update", part->ndim - right,
                           "the value %s does not fit the region %s: dimension %d from the right is "
                           "%lld against %lld",
-                          from, to, right, (long long)value->view.shape[value->view.ndim - right],
+                          from, to, right, (long long)value->view->shape[value->view->ndim - right],
                           (long long)part->shape[part->ndim - right]);
         return NULL;
     }
@@ -245,7 +245,7 @@ tp_tensor *tp_build_update(tp_tensor *x, const tp_view *part, tp_tensor *value)
         attr[rank + d] = part->shape[d] == 1 ? checked.stride[d] : part->stride[d];
     }
     attr[2 * rank] = part->offset;
-    tp_view view = tp_view_row_major(x->view.ndim, x->view.shape);
+    tp_view view = tp_view_row_major(x->view->ndim, x->view->shape);
     return tp_build_node(x->graph, TP_OP_UPDATE, (tp_dtype)x->dtype, 2, in, &view, NULL,
                          2 * rank + 1, attr);
 }
@@ -265,7 +265,7 @@ static tp_status region_over(const tp_tensor *x, tp_tensor *region, tp_view *par
     if (!step) return tp_graph_fail_nomem(x->graph, "update");
     at = region;
     for (int64_t i = count; i-- > 0; at = at->in[0]) step[i] = at;
-    tp_view view = tp_view_row_major(x->view.ndim, x->view.shape), next;
+    tp_view view = tp_view_row_major(x->view->ndim, x->view->shape), next;
     const tp_tensor *blocked = NULL;
     for (int64_t i = 0; i < count && !blocked; i++) {
         if (step[i]->base != step[i]->in[0]->base || !tp_view_replay(step[i], &view, &next))

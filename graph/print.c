@@ -53,7 +53,7 @@ static bool print_values(tp_text *text, const tp_tensor *x, const tp_view *v)
  * an evaluated node, which readers see row-major. */
 static bool print_data(tp_text *text, const tp_tensor *x)
 {
-    const tp_view *v = &x->result;
+    const tp_view *v = x->result;
     int64_t elements =
         x->op == TP_OP_DATA ? tp_leaf_bytes(x) / (int64_t)tp_dtype_size((tp_dtype)x->dtype) : 0;
     tp_text_add(text, "data %s", tp_dtype_name((tp_dtype)x->dtype));

@@ -7,9 +7,10 @@
 static bool two_vectors(const char *op, tp_tensor *a, tp_tensor *b)
 {
     if (!a || !b) return false;
-    if (a->view.ndim == 1 && b->view.ndim == 1) return true;
+    if (a->view->ndim == 1 && b->view->ndim == 1) return true;
     tp_graph_fail(a->graph, TP_E_SHAPE, op, -1,
-                  "the operands have %d and %d dims, 1 each is needed", a->view.ndim, b->view.ndim);
+                  "the operands have %d and %d dims, 1 each is needed", a->view->ndim,
+                  b->view->ndim);
     return false;
 }
 
@@ -34,21 +35,21 @@ static tp_status contracted(tp_tensor *a, tp_tensor *b, int count, const int64_t
     if (count < 0 || count > TP_MAX_RANK)
         return tp_graph_fail(graph, TP_E_ARGUMENT, "tensordot", -1, "%d axes is outside [0, %d]",
                              count, TP_MAX_RANK);
-    TRY(tp_infer_axes(graph, "tensordot", &a->view, count, axes_a, &unused));
-    TRY(tp_infer_axes(graph, "tensordot", &b->view, count, axes_b, &unused));
+    TRY(tp_infer_axes(graph, "tensordot", a->view, count, axes_a, &unused));
+    TRY(tp_infer_axes(graph, "tensordot", b->view, count, axes_b, &unused));
     for (int i = 0; i < count; i++) {
-        TRY(tp_infer_axis(graph, "tensordot", &a->view, axes_a[i], &of_a[i]));
-        TRY(tp_infer_axis(graph, "tensordot", &b->view, axes_b[i], &of_b[i]));
-        int64_t x = a->view.shape[of_a[i]], y = b->view.shape[of_b[i]];
+        TRY(tp_infer_axis(graph, "tensordot", a->view, axes_a[i], &of_a[i]));
+        TRY(tp_infer_axis(graph, "tensordot", b->view, axes_b[i], &of_b[i]));
+        int64_t x = a->view->shape[of_a[i]], y = b->view->shape[of_b[i]];
         if (x == y) continue;
         char left[400], right[400];
-        tp_view_print_shape(&a->view, left, sizeof left);
-        tp_view_print_shape(&b->view, right, sizeof right);
+        tp_view_print_shape(a->view, left, sizeof left);
+        tp_view_print_shape(b->view, right, sizeof right);
         return tp_graph_fail(graph, TP_E_SHAPE, "tensordot", of_a[i],
                              "a is %s, b is %s: dim %d of a is %lld, dim %d of b is %lld", left,
                              right, of_a[i], (long long)x, of_b[i], (long long)y);
     }
-    int rank = a->view.ndim + b->view.ndim - 2 * count;
+    int rank = a->view->ndim + b->view->ndim - 2 * count;
     return rank <= TP_MAX_RANK ? TP_OK
                                : tp_graph_fail(graph, TP_E_SHAPE, "tensordot", -1,
                                                "the result has %d dims, at most %d are possible",
@@ -66,16 +67,16 @@ tp_tensor *tp_tensordot(tp_tensor *a, tp_tensor *b, int count, const int64_t *ax
     char left[TP_MAX_RANK + 1] = "", right[TP_MAX_RANK + 1] = "", out[2 * TP_MAX_RANK + 1] = "";
     bool summed[TP_MAX_RANK] = {false};
     int used = 0;
-    for (int d = 0; d < a->view.ndim; d++) left[d] = (char)('a' + d);
-    for (int d = 0; d < b->view.ndim; d++) right[d] = (char)('A' + d);
+    for (int d = 0; d < a->view->ndim; d++) left[d] = (char)('a' + d);
+    for (int d = 0; d < b->view->ndim; d++) right[d] = (char)('A' + d);
     for (int i = 0; i < count; i++) {
         right[of_b[i]] = left[of_a[i]];
         summed[of_a[i]] = true;
     }
-    for (int d = 0; d < a->view.ndim; d++) {
+    for (int d = 0; d < a->view->ndim; d++) {
         if (!summed[d]) out[used++] = left[d];
     }
-    for (int d = 0; d < b->view.ndim; d++) {
+    for (int d = 0; d < b->view->ndim; d++) {
         if (right[d] == 'A' + d) out[used++] = right[d];
     }
     char text[4 * TP_MAX_RANK + 8];

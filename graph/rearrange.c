@@ -131,6 +131,6 @@ tp_tensor *tp_rearrange(tp_tensor *x, const char *text, int count, const tp_axis
     if (!tp_pattern_take(&p, "->")) return tp_pattern_fail(&p, "expected ->"), NULL;
     if (read_side(&p, &to) != TP_OK) return NULL;
     if (*p.at) return tp_pattern_fail(&p, "a second ->"), NULL;
-    if (find_sizes(&p, &from, &x->view, count, sizes) != TP_OK) return NULL;
+    if (find_sizes(&p, &from, x->view, count, sizes) != TP_OK) return NULL;
     return apply(&p, x, &from, &to);
 }

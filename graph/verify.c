@@ -16,14 +16,14 @@ static bool inputs_ok(const tp_graph *graph, const tp_tensor *node)
 static bool view_ok(const tp_tensor *node)
 {
     const tp_tensor *base = node->base;
-    int64_t low, high, numel = tp_view_numel(&node->view);
+    int64_t low, high, numel = tp_view_numel(node->view);
     if (numel < 0) return false;
-    if (base == node && base->op != TP_OP_DATA) return tp_view_is_row_major(&node->view);
+    if (base == node && base->op != TP_OP_DATA) return tp_view_is_row_major(node->view);
     if (numel == 0) return true;
     int64_t size = (int64_t)tp_dtype_size((tp_dtype)node->dtype),
-            bytes = tp_view_numel(&base->view) * (int64_t)tp_dtype_size((tp_dtype)base->dtype);
+            bytes = tp_view_numel(base->view) * (int64_t)tp_dtype_size((tp_dtype)base->dtype);
     if (base->op == TP_OP_DATA) bytes = tp_leaf_bytes(base);
-    return tp_view_reach(&node->view, &low, &high) && low >= 0 && high < bytes / size;
+    return tp_view_reach(node->view, &low, &high) && low >= 0 && high < bytes / size;
 }
 
 const char *tp_graph_verify(const tp_graph *graph, char *text, size_t size)

@@ -39,6 +39,17 @@ tp_view tp_view_row_major(int ndim, const int64_t *shape)
     return v;
 }
 
+bool tp_view_is_plain(const tp_view *v)
+{
+    uint64_t stride = 1;
+    if (v->offset != 0) return false;
+    for (int d = v->ndim - 1; d >= 0; d--) {
+        if (v->stride[d] != (int64_t)stride) return false;
+        stride *= v->shape[d] > 0 ? (uint64_t)v->shape[d] : 1;
+    }
+    return true;
+}
+
 void tp_view_copy(tp_view *to, const tp_view *from)
 {
     if (to == from) return;

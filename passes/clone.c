@@ -37,14 +37,14 @@ int tp_clone_source(const tp_cloner *c, const tp_tensor *x, const tp_view **view
     int number = x->number;
     const tp_wnode *node = &c->work->node[number];
     /* What fills a buffer in parts is read as the tensor that they make. */
-    *view = node->alias ? node->in[0].view : node->elements ? &x->view : node->store;
+    *view = node->alias ? node->in[0].view : node->elements ? x->view : node->store;
     return number;
 }
 
 static bool clone_leaf(tp_cloner *c, tp_tensor *x)
 {
     tp_wnode *node = tp_clone_node(c, x, TP_OP_DATA);
-    node->store = &x->result;
+    node->store = x->result;
     return true;
 }
 
@@ -54,7 +54,7 @@ int tp_clone_copy(tp_cloner *c, tp_tensor *x, int source, const tp_view *view, t
     tp_wnode *node = tp_clone_node(c, x, TP_OP_CONTIGUOUS);
     node->dtype = node->calc = (uint8_t)dtype;
     tp_view dense = tp_view_row_major(view->ndim, view->shape);
-    node->store = tp_work_view(c->work, &dense, &x->view);
+    node->store = tp_work_view(c->work, &dense, x->view);
     if (!node->store || !tp_clone_edges(c, node, 1)) return -1;
     node->in[0].view = view;
     node->in[0].dtype = (uint8_t)dtype;
@@ -73,11 +73,11 @@ static int root_of_view(tp_cloner *c, tp_tensor *x, const tp_view **view)
     int number = tp_clone_source(c, x->in[0], &below);
     const tp_wnode *source = &c->work->node[number];
     int root = source->alias ? source->in[0].node : number;
-    *view = &x->view;
+    *view = x->view;
     if (c->work->node[root].asked == x->base) return root;
     bool through = tp_view_replay(x, below, &replayed);
     if (!through && x->op != TP_OP_RESHAPE) return x->base->number;
-    if (!through) replayed = tp_view_row_major(x->view.ndim, x->view.shape);
+    if (!through) replayed = tp_view_row_major(x->view->ndim, x->view->shape);
     *view = tp_work_view(c->work, &replayed, NULL);
     if (!*view) return -1;
     return through ? root : tp_clone_copy(c, x, number, below, (tp_dtype)x->dtype);
@@ -90,7 +90,7 @@ static bool clone_view(tp_cloner *c, tp_tensor *x)
     if (root < 0) return false;
     tp_wnode *node = tp_clone_node(c, x, x->op);
     node->alias = true;
-    node->store = &x->view;
+    node->store = x->view;
     if (!tp_clone_edges(c, node, 1)) return false;
     node->in[0].dtype = x->dtype;
     node->in[0].view = view;
@@ -110,8 +110,8 @@ bool tp_clone_edge(tp_cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *i
     tp_view wide;
     int source = tp_clone_source(c, in, &edge->view);
     edge->dtype = in->dtype;
-    if (tp_op_is_elementwise((tp_op)x->op) && !tp_view_same_shape(edge->view, &x->view)) {
-        tp_view_expand(edge->view, x->view.ndim, x->view.shape, &wide);
+    if (tp_op_is_elementwise((tp_op)x->op) && !tp_view_same_shape(edge->view, x->view)) {
+        tp_view_expand(edge->view, x->view->ndim, x->view->shape, &wide);
         edge->view = tp_work_view(c->work, &wide, NULL);
     }
     tp_work_link(c->work, edge, source);
@@ -121,7 +121,7 @@ bool tp_clone_edge(tp_cloner *c, const tp_tensor *x, tp_edge *edge, tp_tensor *i
 static bool clone_compute(tp_cloner *c, tp_tensor *x)
 {
     tp_wnode *node = tp_clone_node(c, x, x->op);
-    node->store = &x->view;
+    node->store = x->view;
     if (!tp_clone_edges(c, node, x->in_count)) return false;
     for (int i = 0; i < x->in_count; i++) {
         if (!tp_clone_edge(c, x, &node->in[i], x->in[i])) return false;

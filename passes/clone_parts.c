@@ -9,16 +9,16 @@ static tp_wnode *new_part(tp_cloner *c, tp_tensor *x, int op, const tp_view *par
 {
     tp_wnode *node = tp_clone_node(c, x, op);
     node->dtype = node->calc = x->dtype;
-    node->elements = tp_view_numel(&x->view);
+    node->elements = tp_view_numel(x->view);
     node->whole = x;
-    node->store = tp_work_view(c->work, part, &x->view);
+    node->store = tp_work_view(c->work, part, x->view);
     node->into = target >= 0;
     if (!node->store || !tp_clone_edges(c, node, values + node->into)) return NULL;
     if (op == TP_OP_CONTIGUOUS) node->reason = TP_REASON_PART;
     if (!node->into) return node;
     tp_edge *edge = &node->in[values];
     edge->dtype = x->dtype;
-    edge->view = &x->view; /* row-major: x is no view */
+    edge->view = x->view; /* row-major: x is no view */
     tp_work_link(c->work, edge, target);
     c->work->node[target].writer = (int)(node - c->work->node);
     return node;
@@ -38,9 +38,9 @@ bool tp_clone_concat(tp_cloner *c, tp_tensor *x)
     int axis = (int)x->attr[0], target = -1;
     int64_t start = 0;
     for (int i = 0; i < x->in_count; i++) {
-        int64_t size = x->in[i]->view.shape[axis];
+        int64_t size = x->in[i]->view->shape[axis];
         tp_view part;
-        tp_view_slice(&x->view, axis, start, start + size, 1, &part);
+        tp_view_slice(x->view, axis, start, start + size, 1, &part);
         target = bring(c, x, &part, x->in[i], target);
         if (target < 0) return false;
         start += size;
@@ -53,8 +53,8 @@ bool tp_clone_pad(tp_cloner *c, tp_tensor *x)
 {
     int target = -1;
     tp_view rest, part, next;
-    tp_view_copy(&rest, &x->view);
-    for (int d = 0; d < x->view.ndim; d++) {
+    tp_view_copy(&rest, x->view);
+    for (int d = 0; d < x->view->ndim; d++) {
         int64_t before = x->attr[2 * d], after = x->attr[2 * d + 1], size = rest.shape[d];
         for (int side = 0; side < 2; side++) {
             if ((side ? after : before) == 0) continue;
@@ -87,15 +87,15 @@ bool tp_clone_update(tp_cloner *c, tp_tensor *x)
         part.stride[d] = x->attr[part.ndim + d];
     }
     part.offset = x->attr[2 * part.ndim];
-    int target = tp_view_numel(&part) == tp_view_numel(&x->view) ? -1 : target_of(c, x);
-    bool whole = target < 0 && tp_view_numel(&part) == tp_view_numel(&x->view);
+    int target = tp_view_numel(&part) == tp_view_numel(x->view) ? -1 : target_of(c, x);
+    bool whole = target < 0 && tp_view_numel(&part) == tp_view_numel(x->view);
     return (target >= 0 || whole) && bring(c, x, &part, x->in[1], target) >= 0;
 }
 
 bool tp_clone_scatter(tp_cloner *c, tp_tensor *x)
 {
     int target = target_of(c, x);
-    tp_wnode *node = target < 0 ? NULL : new_part(c, x, x->op, &x->view, 2, target);
+    tp_wnode *node = target < 0 ? NULL : new_part(c, x, x->op, x->view, 2, target);
     if (!node) return false;
     return tp_clone_edge(c, x, &node->in[0], x->in[1]) &&
            tp_clone_edge(c, x, &node->in[1], x->in[2]);

@@ -230,7 +230,7 @@ static bool is_given_away(const tp_tensor *x)
     const tp_storage *storage = x->storage;
     return x->donated && storage->block_bytes && storage->refcount == 1 &&
            (int64_t)storage->size_bytes ==
-               tp_view_numel(&x->result) * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
+               tp_view_numel(x->result) * (int64_t)tp_dtype_size((tp_dtype)x->dtype);
 }
 
 /* Nodes looked at before one gives up. */

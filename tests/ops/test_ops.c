@@ -175,7 +175,7 @@ Test(ops, broadcasting_aligns_from_the_right)
         cr_expect_eq(y != NULL, cases[i].ok, "case %zu", i);
         if (y) {
             tp_view want = tp_view_row_major(cases[i].y.ndim, cases[i].y.size);
-            cr_expect(tp_view_same_shape(&y->view, &want), "case %zu", i);
+            cr_expect(tp_view_same_shape(y->view, &want), "case %zu", i);
             cr_expect_eq(tp_eval(y), TP_OK);
             /* The same from operands expanded by hand. */
             tp_tensor *z = tp_add(tp_contiguous(tp_expand(a, want.ndim, want.shape)),
