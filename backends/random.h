@@ -4,8 +4,11 @@
 #ifndef TP_RANDOM_H
 #define TP_RANDOM_H
 
+/* As in shared_math.h. */
+#ifndef __CUDACC_RTC__
 #include <math.h>
 #include <stdint.h>
+#endif
 
 static inline void tp_philox(const uint32_t counter[4], uint64_t key, uint32_t out[4])
 {

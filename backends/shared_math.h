@@ -4,9 +4,12 @@
 #ifndef TP_SHARED_MATH_H
 #define TP_SHARED_MATH_H
 
+/* Kernel texts for a GPU begin with this file too: their compiler has no headers. */
+#ifndef __CUDACC_RTC__
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#endif
 
 /* f for the type of a: f_f32, f_f64, f_u8, ... */
 #define M_PICK(f, a)                                                                               \

@@ -94,14 +94,14 @@ static bool compile(const char *source, result *r)
     char arch[40];
     snprintf(arch, sizeof arch, "--gpu-architecture=%s", tp_cuda_device.arch);
     /* Strict floats: no contraction; denormals, division and roots as IEEE says. */
-    const char *options[] = {arch, "--fmad=false"};
+    const char *options[] = {arch, "--fmad=false", "--device-as-default-execution-space"};
     nvrtcProgram program;
     if (api->nvrtcCreateProgram(&program, source, r->function->name, 0, NULL, NULL) !=
         NVRTC_SUCCESS) {
         snprintf(r->why, sizeof r->why, "NVRTC makes no program of it");
         return false;
     }
-    bool good = api->nvrtcCompileProgram(program, 2, options) == NVRTC_SUCCESS;
+    bool good = api->nvrtcCompileProgram(program, 3, options) == NVRTC_SUCCESS;
     if (!good) take_log(program, r->why, sizeof r->why);
     good = good && take_cubin(program, r);
     api->nvrtcDestroyProgram(&program);

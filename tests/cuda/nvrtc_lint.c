@@ -114,10 +114,11 @@ static bool compiles(const char *name, const char *text, const char *arch)
 {
     char option[64];
     snprintf(option, sizeof option, "--gpu-architecture=%s", arch);
-    const char *options[] = {option, "--fmad=false", "--ptxas-options=-v"};
+    const char *options[] = {option, "--fmad=false", "--device-as-default-execution-space",
+                             "--ptxas-options=-v"};
     nvrtcProgram program;
     if (p_nvrtcCreateProgram(&program, text, name, 0, NULL, NULL) != NVRTC_SUCCESS) return false;
-    bool compiled = p_nvrtcCompileProgram(program, 3, options) == NVRTC_SUCCESS;
+    bool compiled = p_nvrtcCompileProgram(program, 4, options) == NVRTC_SUCCESS;
     char *log = take(program, p_nvrtcGetProgramLogSize, p_nvrtcGetProgramLog);
     char *ptx = take(program, p_nvrtcGetPTXSize, p_nvrtcGetPTX);
     const char *fault = compiled && log && ptx ? fault_of(text, log, ptx) : "it does not compile";
