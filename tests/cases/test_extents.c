@@ -1,6 +1,7 @@
 /* Faults reported against other engines: extents beyond 32 and 64 bits (category 8). Those that
  * need more than 2 GiB run with TP_LONG=1 and say so. */
 #include "tests/cases/expect.h"
+#include "tests/backend.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
@@ -233,7 +234,7 @@ Test(extents, f129_a_gather_beyond_2_31_bytes)
     tp_tensor *x = tp_wrap(g, TP_U8, TP_DIMS(rows, columns), NULL, 0, data,
                            (size_t)(rows * columns), NULL, NULL);
     for (int b = 0; b < 2; b++) {
-        tp_graph_set_backend(g, b ? "ref" : "cpu");
+        tp_graph_set_backend(g, b ? "ref" : tested_backend());
         tp_tensor *y =
             tp_index_select(x, 0, tp_from_data(g, TP_I64, TP_DIMS(2), (int64_t[]){16384, 0}));
         cr_assert_eq(tp_eval(y), TP_OK);

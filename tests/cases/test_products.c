@@ -1,6 +1,7 @@
 /* Faults reported against other engines: matrix products (category 5) and the passes' rows on
  * them, by number. Integer values: every product is exact. */
 #include "tests/cases/expect.h"
+#include "tests/backend.h"
 
 static tp_graph *g;
 static void set_up(void)
@@ -127,7 +128,7 @@ static tp_graph *dirty_graph(int mode)
         &(tp_context_options){.allocator = {dirty_alloc, dirty_release, NULL}, .threads = 2});
     tp_graph *h = tp_graph_create(c);
     tp_context_release(c);
-    tp_graph_set_backend(h, mode % 2 ? "ref" : "cpu");
+    tp_graph_set_backend(h, mode % 2 ? "ref" : tested_backend());
     if (mode / 2) tp_graph_set_pass(h, "all", false);
     return h;
 }

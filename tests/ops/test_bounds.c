@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "tests/ops/naive.h"
+#include "tests/backend.h"
 
 static const tp_dtype floats[] = {TP_F16, TP_BF16, TP_F32, TP_F64};
-static const char *const backends[] = {"cpu", "ref"};
+#define backends ((const char *const[]){tested_backend(), "ref"})
 #define FLOATS 4
 
 /* The factor by which the largest error stays below its bound, by test: a note. */
@@ -289,7 +290,7 @@ Test(bounds, nan_and_infinity_stay_in_their_row)
     for (int d = 0; d < FLOATS; d++) {
         for (int s = 0; s < 3; s++) {
             for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
-                check_rows("cpu", floats[d], specials[s], lengths[n]);
+                check_rows(tested_backend(), floats[d], specials[s], lengths[n]);
                 check_rows("ref", floats[d], specials[s], lengths[n]);
             }
         }

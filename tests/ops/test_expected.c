@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/ops/naive.h"
+#include "tests/backend.h"
 
 typedef __int128 wide;
 
@@ -264,7 +265,8 @@ Test(expected, elementwise_with_broadcast)
             if (floats ? !models[m].f : !models[m].i) continue;
             if (d == TP_BOOL && models[m].no_bool) continue;
             for (int way = 0; way < 4; way++, seed++)
-                check_elementwise(&models[m], (tp_dtype)d, way & 1 ? "ref" : "cpu", way & 2, seed);
+                check_elementwise(&models[m], (tp_dtype)d, way & 1 ? "ref" : tested_backend(),
+                                  way & 2, seed);
         }
     }
 }
@@ -322,7 +324,7 @@ Test(expected, special_values_against_each_other)
             bool floats = tp_dtype_kind_of((tp_dtype)d) == TP_DTYPE_FLOAT;
             if (models[m].operands > 2 || (floats ? !models[m].f : !models[m].i)) continue;
             if (d == TP_BOOL && models[m].no_bool) continue;
-            check_grid(&models[m], (tp_dtype)d, "cpu");
+            check_grid(&models[m], (tp_dtype)d, tested_backend());
             check_grid(&models[m], (tp_dtype)d, "ref");
         }
     }
@@ -450,7 +452,7 @@ Test(expected, reductions_over_every_set_of_axes)
     for (int op = 0; op < REDUCERS; op++) {
         for (int d = 0; d < TP_DTYPE_COUNT; d++) {
             for (int mask = 0; mask < 16; mask++, seed++) {
-                check_reduction(op, (tp_dtype)d, "cpu", mask, seed % 3 == 0, seed);
+                check_reduction(op, (tp_dtype)d, tested_backend(), mask, seed % 3 == 0, seed);
                 check_reduction(op, (tp_dtype)d, "ref", mask, seed % 5 == 0, seed);
             }
         }

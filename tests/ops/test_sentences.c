@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "tests/ops/harness.h"
+#include "tests/backend.h"
 
 static void expect_error(tp_graph *g, tp_tensor *y, tp_status status, const char *text)
 {
@@ -66,7 +67,7 @@ Test(ops, a_bad_index_names_itself_and_leaves_everything_usable)
 {
     for (int b = 0; b < 2; b++) {
         tp_graph *g = tp_graph_create(NULL);
-        tp_graph_set_backend(g, b ? "ref" : "cpu");
+        tp_graph_set_backend(g, b ? "ref" : tested_backend());
         tp_tensor *x = tp_arange(g, TP_F32, 0, 1, 5),
                   *i = tp_from_data(g, TP_I32, TP_DIMS(3), (int32_t[]){0, -5, 5});
         tp_tensor *y = tp_index_select(x, 0, i);
@@ -100,7 +101,7 @@ Test(ops, a_bad_unsigned_index_is_printed_unsigned)
     };
     for (size_t c = 0; c < 2 * sizeof cases / sizeof *cases; c++) {
         tp_graph *g = tp_graph_create(NULL);
-        tp_graph_set_backend(g, c % 2 ? "ref" : "cpu");
+        tp_graph_set_backend(g, c % 2 ? "ref" : tested_backend());
         tp_tensor *x = tp_arange(g, TP_F32, 0, 1, 5),
                   *i = tp_from_data(g, TP_U64, TP_DIMS(2), (uint64_t[]){4, cases[c / 2].index}),
                   *y = tp_index_select(x, 0, i);

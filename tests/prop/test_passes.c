@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "tests/backend.h"
 #include "tests/random.h"
 
 #define MOST_NODES 40
@@ -253,11 +254,11 @@ Test(passes, every_set_of_passes_gives_the_same_bits)
         void *want[3];
         size_t bytes[3];
         tp_plan_summary off, on, some;
-        int count = run(seed, 0, "cpu", want, bytes, &off);
-        compare(seed, 0x1FF, "cpu", want, bytes, count, &on);
-        compare(seed, 1U << n % 9, "cpu", want, bytes, count, &some);
-        compare(seed, (unsigned)(seed * 2654435761U >> 20) & 0x1FFU, "cpu", want, bytes, count,
-                &some);
+        int count = run(seed, 0, tested_backend(), want, bytes, &off);
+        compare(seed, 0x1FF, tested_backend(), want, bytes, count, &on);
+        compare(seed, 1U << n % 9, tested_backend(), want, bytes, count, &some);
+        compare(seed, (unsigned)(seed * 2654435761U >> 20) & 0x1FFU, tested_backend(), want, bytes,
+                count, &some);
         if (n % 8 == 0) compare(seed, 0x1FF, "ref", want, bytes, count, &some);
         cr_expect_leq(on.copies, off.copies, "seed %llu: the passes add copies",
                       (unsigned long long)seed);
