@@ -121,8 +121,9 @@ tp_status tp_cuda_fill(tp_run *run, char *to, uint8_t value, size_t size_bytes);
 /* Device memory for the work of this step, 256-byte aligned; the next step's may be the same.
  * Lives as long as the plan's prepared work. NULL: none; the status is E_NOMEM. */
 char *tp_cuda_scratch(tp_run *run, size_t size_bytes);
-/* Where a kernel notes an index that is out of bounds: 16 bytes on the device, a u64 position, ~0
- * when the run begins, and the i64 index. finish fails the step with E_BOUNDS when it changed. */
+/* Where a kernel notes an index that is out of bounds: on the device a u64 position, ~0 when the
+ * run begins, the i64 index, and a word of ones for the kernel's own use. finish fails the step
+ * with E_BOUNDS when the position changed. */
 char *tp_cuda_fault(tp_run *run, int64_t axis_size);
 
 tp_status tp_cuda_begin(tp_plan *plan, tp_run *run, bool *noted);

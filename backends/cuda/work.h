@@ -35,7 +35,7 @@ typedef struct tp_cuda_scratch_block {
     int step; /* the last that asked for it */
 } tp_cuda_scratch_block;
 
-#define TP_CUDA_FAULT_BYTES 16
+#define TP_CUDA_FAULT_BYTES 32
 typedef struct tp_cuda_fault_note {
     int step;
     int64_t axis_size;

@@ -1,6 +1,6 @@
 /* Device memory: one arena that nobody can touch but while work runs. Blocks are 256-byte aligned
- * with a guard behind each; fresh memory is 0xFF, freed memory 0xCB. Large blocks are not filled, so
- * that a test may ask for more than the machine has. */
+ * with a guard behind each; fresh memory is 0xFF, freed memory 0xCB. Large blocks are not filled,
+ * so that a test may ask for more than the machine has. */
 #include "fake.h"
 
 #include <pthread.h>
@@ -14,15 +14,15 @@
 #define MOST_BLOCKS 65536
 
 typedef struct block {
-    size_t offset, size_bytes; /* without the guard */
-    bool taken;                /* by the order of calls */
+    size_t offset, size_bytes;           /* without the guard */
+    bool taken;                          /* by the order of calls */
     enum { EXPECTED, LIVE, DEAD } state; /* by the order of work */
     int number;
 } block;
 
 static char *arena;
-static size_t arena_bytes;
-static block blocks[MOST_BLOCKS]; /* sorted by offset; free room lies between taken ones */
+static size_t arena_bytes, used_bytes; /* what lies below was given out once */
+static block blocks[MOST_BLOCKS];      /* sorted by offset; free room lies between taken ones */
 static int block_count, next_number;
 static long fail_alloc;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -44,12 +44,12 @@ static bool open_arena(void)
 
 void fake_memory_open(void)
 {
-    if (open_arena()) mprotect(arena, arena_bytes, PROT_READ | PROT_WRITE);
+    if (open_arena()) mprotect(arena, used_bytes, PROT_READ | PROT_WRITE);
 }
 
 void fake_memory_close(void)
 {
-    if (arena) mprotect(arena, arena_bytes, PROT_NONE);
+    if (arena) mprotect(arena, used_bytes, PROT_NONE);
 }
 
 static size_t span(size_t size_bytes)
@@ -67,8 +67,8 @@ static void tidy(void)
     block_count = kept;
 }
 
-/* The first room that suffices. Where a freed block is not dead yet, its bytes may be given out: the
- * new block is born after the old one has died. */
+/* The first room that suffices. Where a freed block is not dead yet, its bytes may be given out:
+ * the new block is born after the old one has died. */
 static int find_room(size_t size_bytes, size_t *offset)
 {
     size_t at = 0;
@@ -94,9 +94,12 @@ CUresult fake_alloc(size_t size_bytes, CUdeviceptr *address)
         size_t offset = 0;
         int place = find_room(size_bytes, &offset);
         if (place >= 0) {
-            memmove(blocks + place + 1, blocks + place, (size_t)(block_count - place) * sizeof *blocks);
+            memmove(blocks + place + 1, blocks + place,
+                    (size_t)(block_count - place) * sizeof *blocks);
             blocks[place] = (block){offset, size_bytes, true, EXPECTED, next_number++};
             block_count++;
+            size_t end = (offset + span(size_bytes) + 4095) / 4096 * 4096;
+            if (end > used_bytes) used_bytes = end;
             *address = (CUdeviceptr)(uintptr_t)(arena + offset);
             fake_counters.allocations++;
             fake_counters.used_bytes += size_bytes;
@@ -113,7 +116,8 @@ static block *find(CUdeviceptr address, bool taken)
 {
     for (int i = 0; i < block_count; i++) {
         block *b = &blocks[i];
-        if ((CUdeviceptr)(uintptr_t)(arena + b->offset) == address && (taken ? b->taken : b->state == LIVE))
+        if ((CUdeviceptr)(uintptr_t)(arena + b->offset) == address &&
+            (taken ? b->taken : b->state == LIVE))
             return b;
     }
     return NULL;
@@ -190,7 +194,8 @@ bool fake_memory_holds(const void *address, size_t size_bytes)
 {
     pthread_mutex_lock(&lock);
     const block *b = holder(address);
-    bool inside = b && (size_t)((const char *)address - arena) + size_bytes <= b->offset + b->size_bytes;
+    bool inside =
+        b && (size_t)((const char *)address - arena) + size_bytes <= b->offset + b->size_bytes;
     pthread_mutex_unlock(&lock);
     return inside || !size_bytes;
 }
@@ -200,7 +205,8 @@ const char *fake_memory_name(const void *address, char text[40])
     pthread_mutex_lock(&lock);
     const block *b = holder(address);
     if (b)
-        snprintf(text, 40, "a%d+%zu", b->number, (size_t)((const char *)address - arena) - b->offset);
+        snprintf(text, 40, "a%d+%zu", b->number,
+                 (size_t)((const char *)address - arena) - b->offset);
     else
         snprintf(text, 40, "nowhere");
     pthread_mutex_unlock(&lock);
