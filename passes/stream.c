@@ -26,12 +26,18 @@ typedef struct chain {
     int loads, room; /* of the program */
 } chain;
 
+/* Scores are calculated in f32, whatever of these they are. */
+static bool is_taken(uint8_t dtype)
+{
+    return dtype == TP_F32 || dtype == TP_F16 || dtype == TP_BF16;
+}
+
 /* Whether an edge reads a whole node of this op that nobody else reads. */
 static bool reads_alone(const tp_work *work, const tp_edge *edge)
 {
     const tp_wnode *node = &work->node[edge->node];
     if (node->op == TP_OP_DATA || node->alias || node->output || node->elements ||
-        node->dtype != TP_F32 || !tp_view_is_row_major(node->store))
+        !is_taken(node->dtype) || !tp_view_is_row_major(node->store))
         return false;
     const tp_edge *first = tp_work_user(work, edge->node, node->users);
     return first == edge && !tp_work_user(work, edge->node, edge->next) &&
@@ -47,7 +53,7 @@ static bool follow(const tp_work *work, const tp_edge *edge, chain *c)
             c->score = edge->node;
             return true;
         }
-        if (!tp_work_is_elementwise(node) || node->calc != TP_F32 || c->links == MOST_LINKS)
+        if (!tp_work_is_elementwise(node) || !is_taken(node->calc) || c->links == MOST_LINKS)
             return false;
         int next = -1;
         for (int i = node->in_count - 1; i >= 0; i--) {
@@ -69,7 +75,7 @@ static bool follow(const tp_work *work, const tp_edge *edge, chain *c)
 static bool matches(const tp_work *work, int n, chain *c)
 {
     const tp_wnode *value = &work->node[n];
-    if (value->op != TP_OP_MATMUL || value->alias || value->dead || value->dtype != TP_F32)
+    if (value->op != TP_OP_MATMUL || value->alias || value->dead || !is_taken(value->dtype))
         return false;
     const tp_edge *p = &value->in[0];
     const tp_wnode *softmax = &work->node[p->node];

@@ -52,18 +52,31 @@ typedef struct result {
     char why[300];
 } result;
 
-/* All that the compiled code depends on. The caller frees it. */
+/* All that the compiled code depends on: a line, with the prelude by its hash, then the text. The
+ * caller frees it. */
 static char *make_key(const char *text, size_t *key_bytes)
 {
     const tp_cuda *d = &tp_cuda_device;
     const char *fake = getenv("TP_CUDA_LIB");
-    size_t size = strlen(text) + strlen(tp_cuda_prelude) + 200 + (fake ? strlen(fake) : 0);
+    uint64_t prelude = tp_cuda_hash(tp_cuda_prelude, strlen(tp_cuda_prelude), 0);
+    size_t size = strlen(text) + 200 + (fake ? strlen(fake) : 0);
     char *key = malloc(size);
     if (!key) return NULL;
-    int length = snprintf(key, size, "%s nvrtc %d.%d%s%s\n%s\n%s", d->arch, d->nvrtc[0],
-                          d->nvrtc[1], fake ? " " : "", fake ? fake : "", tp_cuda_prelude, text);
-    *key_bytes = (size_t)length;
+    *key_bytes = (size_t)snprintf(key, size, "%s nvrtc %d.%d prelude %016llx%s%s\n%s", d->arch,
+                                  d->nvrtc[0], d->nvrtc[1], (unsigned long long)prelude,
+                                  fake ? " " : "", fake ? fake : "", text);
     return key;
+}
+
+/* What is compiled: the prelude and the text. The caller frees it. */
+static char *make_source(const char *text)
+{
+    size_t prelude_bytes = strlen(tp_cuda_prelude), text_bytes = strlen(text);
+    char *source = malloc(prelude_bytes + text_bytes + 1);
+    if (!source) return NULL;
+    memcpy(source, tp_cuda_prelude, prelude_bytes);
+    memcpy(source + prelude_bytes, text, text_bytes + 1);
+    return source;
 }
 
 static void take_log(nvrtcProgram program, char *why, size_t size)
@@ -87,8 +100,7 @@ static bool take_cubin(nvrtcProgram program, result *r)
     return r->cubin && api->nvrtcGetCUBIN(program, r->cubin) == NVRTC_SUCCESS;
 }
 
-/* The prelude and the text as one program. */
-static bool compile(const char *source, result *r)
+static bool compile_source(const char *source, result *r)
 {
     const tp_cuda_api *api = &tp_cuda_device.api;
     char arch[40];
@@ -108,6 +120,17 @@ static bool compile(const char *source, result *r)
     return good;
 }
 
+/* By NVRTC, and into the cache under its key. */
+static bool compile(const char *key, size_t key_bytes, result *r)
+{
+    char *source = make_source(r->function->text);
+    if (!source) snprintf(r->why, sizeof r->why, "out of memory");
+    bool good = source && compile_source(source, r);
+    if (good) tp_cuda_cache_write(key, key_bytes, r->cubin, r->cubin_bytes);
+    free(source);
+    return good;
+}
+
 static void make_cubin(result *r)
 {
     size_t key_bytes = 0;
@@ -117,9 +140,7 @@ static void make_cubin(result *r)
         return;
     }
     r->cubin = tp_cuda_cache_read(key, key_bytes, &r->cubin_bytes);
-    const char *source = strchr(key, '\n') + 1;
-    if (!r->cubin && compile(source, r))
-        tp_cuda_cache_write(key, key_bytes, r->cubin, r->cubin_bytes);
+    if (!r->cubin) (void)compile(key, key_bytes, r);
     free(key);
 }
 
@@ -146,8 +167,7 @@ static tp_status load_or_make(result *r)
     char *key = make_key(r->function->text, &key_bytes);
     free(r->cubin);
     r->cubin = NULL;
-    bool good = key && compile(strchr(key, '\n') + 1, r);
-    if (good) tp_cuda_cache_write(key, key_bytes, r->cubin, r->cubin_bytes);
+    bool good = key && compile(key, key_bytes, r);
     free(key);
     return good ? load(r) : tp_cuda_fail(TP_E_DEVICE, "kernel %s: %s", r->function->name, r->why);
 }

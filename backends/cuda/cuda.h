@@ -126,6 +126,9 @@ char *tp_cuda_scratch(tp_run *run, size_t size_bytes);
  * with E_BOUNDS when the position changed. */
 char *tp_cuda_fault(tp_run *run, int64_t axis_size);
 
+/* Of the plan that runs. */
+int tp_cuda_buffer_count(const tp_run *run);
+
 tp_status tp_cuda_begin(tp_plan *plan, tp_run *run, bool *noted);
 tp_status tp_cuda_finish(tp_plan *plan, tp_run *run, int *step);
 void tp_cuda_forget(tp_plan *plan);

@@ -124,18 +124,31 @@ TP_FN double m_gelu_f64(double a)
     return a / 2 * (erfc(t) - lost * 1.1283791670955126 * exp(-t * t));
 }
 
-/* a/2 (1 + tanh t) = a / (1 + e^-2t). */
+/* a/2 (1 + tanh t) = a / (1 + e^-2t). e^x magnifies an error in x: t = c (a + k a^3) is calculated
+ * with what roundings lose, in pairs high + low; the low part goes into e^x as a factor. */
 TP_FN double m_gelu_tanh_f64(double a)
 {
-    double t = 0.79788456080286536 * (a + 0.044715 * a * a * a), e = exp(-2 * fabs(t));
+    const double c = 0.79788456080286541, c_low = -4.98465440455546e-17, k = 0.044715,
+                 k_low = 2.1960211427085595e-18;
+    double square = a * a, square_low = fma(a, a, -square);
+    double w = k * square, w_low = fma(k, square, -w) + k * square_low + k_low * square;
+    double s = 1 + w, s_low = (w < 1 ? w - (s - 1) : 1 - (s - w)) + w_low;
+    double p = c * a, p_low = fma(c, a, -p) + c_low * a;
+    double t = p * s, t_low = fma(p, s, -t) + p * s_low + p_low * s, e;
     if (a == -INFINITY) return -0.0;
-    return t >= 0 || a != a ? a / (1 + e) : a * e / (1 + e);
+    if (a == INFINITY) return a;
+    if (t - t != 0) return a != a ? a : t > 0 ? a : -0.0;
+    e = exp(-2 * fabs(t)) * (1 - 2 * (t < 0 ? -t_low : t_low));
+    return t >= 0 ? a / (1 + e) : a * e / (1 + e);
 }
 TP_FN float m_gelu_tanh_f32(float a)
 {
-    float t = 0.79788456F * (a + 0.044715F * a * a * a), e = expf(-2 * fabsf(t));
+    double x = a, t = -2 * fabs(0.79788456080286536 * (x + 0.044715 * x * x * x));
+    float high = (float)t, e;
     if (a == -INFINITY) return -0.0F;
-    return t >= 0 || a != a ? a / (1 + e) : a * e / (1 + e);
+    if (a != a || a == INFINITY) return a;
+    e = high < -200 ? 0 : expf(high) * (float)(1 + (t - (double)high));
+    return a >= 0 ? a / (1 + e) : a * e / (1 + e);
 }
 TP_FN float m_softplus_f32(float a)
 {

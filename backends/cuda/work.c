@@ -162,6 +162,11 @@ char *tp_cuda_fault(tp_run *run, int64_t axis_size)
     return n->fault_area + n->fault_count++ * TP_CUDA_FAULT_BYTES;
 }
 
+int tp_cuda_buffer_count(const tp_run *run)
+{
+    return prepared_of(run)->plan->buffer_count;
+}
+
 /* ---- A run --------------------------------------------------------------------------------- */
 
 static tp_cuda_prepared *new_prepared(tp_plan *plan)

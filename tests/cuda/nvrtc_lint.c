@@ -2,7 +2,7 @@
  *
  * usage: nvrtc_lint CACHE_FOLDER MOST ARCH ...
  *
- * The cache holds every text whole, after the line that says what it was compiled for. At most MOST
+ * The cache holds every text whole, after a line that says what it was compiled for. At most MOST
  * of them are taken, spread evenly over the sorted names. Checked for each architecture that NVRTC
  * knows: it compiles, nothing is spilled, no stack is used, and a text with 16-byte accesses has
  * them in its PTX. Exit codes: 0 good, 1 a text is not, 77 there is no NVRTC, 2 a wrong call. */
@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+extern const char tp_cuda_prelude[];
 
 #define FUNCTIONS(X)                                                                               \
     X(nvrtcVersion)                                                                                \
@@ -54,8 +56,11 @@ static char *text_of(const char *folder, const char *name)
     uint64_t head[4];
     char *key = NULL, *text = NULL;
     if (fread(head, sizeof head, 1, file) == 1 && head[1] < (1 << 24) &&
-        (key = calloc(1, head[1] + 1)) && fread(key, head[1], 1, file) == 1 && strchr(key, '\n'))
-        text = strdup(strchr(key, '\n') + 1);
+        (key = calloc(1, head[1] + 1)) && fread(key, head[1], 1, file) == 1 && strchr(key, '\n')) {
+        const char *kernel = strchr(key, '\n') + 1;
+        text = malloc(strlen(tp_cuda_prelude) + strlen(kernel) + 1);
+        if (text) strcat(strcpy(text, tp_cuda_prelude), kernel);
+    }
     free(key);
     fclose(file);
     return text;
