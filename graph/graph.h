@@ -163,16 +163,35 @@ void tp_storage_release(tp_storage *storage); /* NULL is fine */
 
 /* ---- arena.c: memory that is freed whole ------------------------------------------ */
 
-typedef struct tp_arena_chunk tp_arena_chunk;
+typedef struct tp_arena_chunk {
+    struct tp_arena_chunk *next;
+    size_t size_bytes; /* behind this header */
+} tp_arena_chunk;
+
 typedef struct tp_arena {
     tp_context *context;
     tp_arena_chunk *first, *current;
-    size_t used; /* in current */
+    char *at; /* what is free of it */
+    size_t free_bytes;
 } tp_arena;
 void tp_arena_init(tp_arena *arena, tp_context *context);
-void *tp_arena_alloc(tp_arena *arena, size_t size_bytes); /* 16-byte aligned; NULL: out */
-void tp_arena_reset(tp_arena *arena);                     /* keeps the first chunk */
+void *tp_arena_alloc_chunk(tp_arena *arena, size_t size_bytes);
+void tp_arena_reset(tp_arena *arena); /* keeps the first chunk */
 void tp_arena_free(tp_arena *arena);
+/* What was allocated since `mark`, a copy of the arena, goes; its chunks stay for later. */
+void tp_arena_rewind(tp_arena *arena, const tp_arena *mark);
+
+/* 16-byte aligned; NULL: out of memory. */
+static inline void *tp_arena_alloc(tp_arena *arena, size_t size_bytes)
+{
+    size_t rounded = size_bytes ? (size_bytes + 15) & ~(size_t)15 : 16;
+    if (rounded < size_bytes || rounded > arena->free_bytes)
+        return tp_arena_alloc_chunk(arena, size_bytes);
+    void *memory = arena->at;
+    arena->at += rounded;
+    arena->free_bytes -= rounded;
+    return memory;
+}
 
 /* ---- view.c: pure geometry ------------------------------------------------------------ */
 

@@ -81,11 +81,10 @@ static void drop_repeats(tp_work *work)
 {
     for (int n = 0; n < work->node_count; n++) {
         tp_wnode *node = &work->node[n];
-        bool fixed = node->output || node->elements || tp_work_has_alias(work, n);
-        if (node->dead || node->alias || fixed) continue;
+        if (node->dead || node->alias || node->output || node->elements) continue;
         const tp_edge *source = repeats(work, node);
         tp_view *views;
-        if (!source || source->dtype != node->dtype) continue;
+        if (!source || source->dtype != node->dtype || tp_work_has_alias(work, n)) continue;
         if (views_through(work, n, source, &views)) tp_work_replace(work, n, source->node, views);
     }
 }
@@ -100,17 +99,17 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 
 static uint64_t hash_node(const tp_wnode *node)
 {
-    uint64_t hash = mix(mix(mix(node->op, node->dtype), node->calc), (uint64_t)node->store->ndim);
-    for (int d = 0; d < node->store->ndim; d++) hash = mix(hash, (uint64_t)node->store->shape[d]);
+    uint64_t hash = mix(node->op, node->dtype);
     for (int i = 0; i < node->in_count; i++) {
         const tp_edge *e = &node->in[i];
-        hash = mix(mix(hash, (uint64_t)e->node), (uint64_t)e->view->offset);
+        uint64_t layout = (uint64_t)e->view->offset;
         for (int d = 0; d < e->view->ndim; d++)
-            hash = mix(hash, e->view->shape[d] > 1 ? (uint64_t)e->view->stride[d] : 0);
+            layout = layout * 31 + (e->view->shape[d] > 1 ? (uint64_t)e->view->stride[d] : 0);
+        hash = mix(mix(hash, (uint64_t)e->node), layout);
     }
     if (node->op == TP_OP_CONTIGUOUS) return hash;
     /* Thousands of constants differ in nothing else. */
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !node->in_count; i++) {
         uint64_t bits;
         memcpy(&bits, &node->asked->value[i].f, sizeof bits);
         hash = mix(mix(hash, bits), (uint64_t)node->asked->value[i].i);
@@ -133,11 +132,10 @@ static bool equal(const tp_wnode *a, const tp_wnode *b)
 {
     if (a->op != b->op || a->dtype != b->dtype || a->calc != b->calc || a->in_count != b->in_count)
         return false;
-    if (!tp_view_equal(a->store, b->store) || !tp_view_same_shape(a->store, b->store)) return false;
+    if (!tp_view_equal(a->store, b->store)) return false;
     for (int i = 0; i < a->in_count; i++) {
         const tp_edge *x = &a->in[i], *y = &b->in[i];
-        if (x->node != y->node || x->dtype != y->dtype || !tp_view_same_shape(x->view, y->view) ||
-            !tp_view_equal(x->view, y->view))
+        if (x->node != y->node || x->dtype != y->dtype || !tp_view_equal(x->view, y->view))
             return false;
     }
     /* An output's copy has its view's attributes, which mean nothing here. */
@@ -156,10 +154,10 @@ static tp_status merge_equal(tp_work *work)
 {
     size_t slots = 16;
     while (slots < (size_t)work->node_count * 2) slots *= 2;
-    int *table = tp_context_alloc_zero(work->context, slots * sizeof *table);
+    int *table = tp_work_alloc(work, slots * sizeof *table);
     if (!table) return tp_graph_fail_nomem(work->graph, "eval");
-    tp_status status = TP_OK;
-    for (int n = 0; n < work->node_count && status == TP_OK; n++) {
+    memset(table, 0, slots * sizeof *table);
+    for (int n = 0; n < work->node_count; n++) {
         tp_wnode *node = &work->node[n];
         /* Buffers that are filled in parts or written into stay apart. */
         if (node->dead || node->alias || node->op == TP_OP_DATA || node->elements ||
@@ -171,10 +169,9 @@ static tp_status merge_equal(tp_work *work)
         if (!table[slot])
             table[slot] = n + 1;
         else if (!node->output)
-            status = merge_into(work, n, table[slot] - 1);
+            TRY(merge_into(work, n, table[slot] - 1));
     }
-    tp_context_free(work->context, table, slots * sizeof *table);
-    return status;
+    return TP_OK;
 }
 
 tp_status tp_pass_canon(tp_work *work)

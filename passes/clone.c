@@ -20,6 +20,8 @@ tp_wnode *tp_clone_node(tp_cloner *c, tp_tensor *asked, int op)
     node->fused = 1;
     node->dims[0] = node->dims[1] = -1;
     node->writer = -1;
+    if (op == TP_OP_CONTIGUOUS) c->work->copies[c->work->copy_nodes++] = c->work->node_count - 1;
+    c->work->has_softmax |= op == TP_OP_SOFTMAX;
     return node;
 }
 
@@ -90,6 +92,7 @@ static bool clone_view(tp_cloner *c, tp_tensor *x)
     if (root < 0) return false;
     tp_wnode *node = tp_clone_node(c, x, x->op);
     node->alias = true;
+    c->work->aliases++;
     node->store = x->view;
     if (!tp_clone_edges(c, node, 1)) return false;
     node->in[0].dtype = x->dtype;
@@ -246,9 +249,10 @@ tp_status tp_work_create(tp_graph *graph, int count, tp_tensor *const *outputs,
         for (int64_t i = 0; i < reached; i++) nodes += most_nodes(list[i]);
         done = nodes < INT32_MAX;
         work->node = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->node) : NULL;
+        work->copies = done ? tp_arena_alloc(&work->arena, nodes * sizeof *work->copies) : NULL;
         work->delivery = tp_arena_alloc(&work->arena, (size_t)count * sizeof *work->delivery);
-        done =
-            work->node && work->delivery && clone(&c, reached, list) && deliver(&c, count, outputs);
+        done = work->node && work->copies && work->delivery && clone(&c, reached, list) &&
+               deliver(&c, count, outputs);
     }
     if (done) return TP_OK;
     tp_work_free(work);

@@ -319,7 +319,8 @@ static tp_status visit(tp_work *work, int n)
 
 tp_status tp_pass_drop_copies(tp_work *work)
 {
-    for (int n = 0; n < work->node_count; n++) {
+    for (int i = 0; i < work->copy_nodes; i++) {
+        int n = work->copies[i];
         const tp_wnode *node = &work->node[n];
         bool copy = node->op == TP_OP_CONTIGUOUS && !node->alias && !node->dead && !node->elements;
         if (copy && !tp_work_has_alias(work, n)) TRY(visit(work, n));

@@ -26,14 +26,15 @@ void tp_work_link(tp_work *work, tp_edge *edge, int node)
     work->node[node].users = edge;
 }
 
-tp_edge *tp_work_user(const tp_work *work, int node, tp_edge *edge)
+void tp_work_unlink(tp_work *work, tp_edge *edge)
 {
-    while (edge && (edge->node != node || work->node[edge->reader].dead)) edge = edge->next;
-    return edge;
+    edge->node = -1;
+    work->unswept = true;
 }
 
 bool tp_work_has_alias(const tp_work *work, int node)
 {
+    if (!work->aliases) return false;
     tp_edge *edge = tp_work_user(work, node, work->node[node].users);
     while (edge && !work->node[edge->reader].alias) edge = tp_work_user(work, node, edge->next);
     return edge != NULL;
@@ -83,6 +84,7 @@ int tp_work_delivered(const tp_work *work, int d)
 void tp_work_retire(tp_work *work, int node)
 {
     work->node[node].dead = true;
+    work->aliases -= work->node[node].alias;
     work->unswept = true;
 }
 
@@ -95,13 +97,8 @@ void tp_work_sweep(tp_work *work)
         if (node->dead || node->output) continue;
         node->users = tp_work_user(work, n, node->users);
         node->dead = !node->users;
+        work->aliases -= node->dead && node->alias;
     }
-}
-
-int tp_work_base(const tp_work *work, int n)
-{
-    while (work->node[n].alias) n = work->node[n].in[0].node;
-    return n;
 }
 
 int64_t tp_work_elements(const tp_wnode *node)
@@ -117,19 +114,6 @@ int64_t tp_work_bytes(const tp_wnode *node)
 int64_t tp_work_stored_bytes(const tp_wnode *node)
 {
     return tp_view_numel(node->store) * (int64_t)tp_dtype_size((tp_dtype)node->dtype);
-}
-
-int tp_work_operands(const tp_wnode *node)
-{
-    return node->in_count - node->into;
-}
-
-int tp_work_writer(const tp_work *work, int n)
-{
-    int writer = work->node[n].writer;
-    if (writer < 0 || work->node[writer].dead) return -1;
-    const tp_wnode *node = &work->node[writer];
-    return node->into && node->in[node->in_count - 1].node == n ? writer : -1;
 }
 
 bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge)

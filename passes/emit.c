@@ -221,13 +221,11 @@ static tp_status emit(emitter *e)
 tp_status tp_work_emit(tp_work *work, tp_plan *plan)
 {
     size_t bytes = (size_t)(work->node_count + 1) * sizeof(int);
-    emitter e = {.work = work, .plan = plan, .buffer = tp_context_alloc(work->context, bytes)};
+    emitter e = {.work = work, .plan = plan, .buffer = tp_work_alloc(work, bytes)};
     if (!e.buffer) return tp_graph_fail_nomem(work->graph, "eval");
     memset(e.buffer, 0xFF, bytes); /* -1 */
     plan->graph = work->graph;
     plan->backend = work->backend;
     plan->options = work->options;
-    tp_status status = emit(&e);
-    tp_context_free(work->context, e.buffer, bytes);
-    return status;
+    return emit(&e);
 }

@@ -120,13 +120,13 @@ static bool take_over(tp_work *work, const filling *f)
     tp_edge *in = tp_work_alloc(work, (size_t)(source->in_count + 1) * sizeof *in);
     if (!in) return false;
     tp_edge last = part->in[part->in_count - 1];
-    part->in[0].node = -1;
-    part->in[part->in_count - 1].node = -1;
+    tp_work_unlink(work, &part->in[0]);
+    tp_work_unlink(work, &part->in[part->in_count - 1]);
     for (int i = 0; i < source->in_count; i++) {
         int producer = source->in[i].node;
         in[i] = source->in[i];
         in[i].reader = f->part;
-        source->in[i].node = -1;
+        tp_work_unlink(work, &source->in[i]);
         tp_work_link(work, &in[i], producer);
     }
     if (part->into) {
@@ -186,8 +186,8 @@ static tp_status visit(tp_work *work, int n)
 
 tp_status tp_pass_fill_parts(tp_work *work)
 {
-    for (int n = 0; n < work->node_count; n++) {
-        if (is_candidate(work, n)) TRY(visit(work, n));
+    for (int i = 0; i < work->copy_nodes; i++) {
+        if (is_candidate(work, work->copies[i])) TRY(visit(work, work->copies[i]));
     }
     tp_work_sweep(work);
     return TP_OK;

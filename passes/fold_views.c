@@ -8,7 +8,7 @@
 
 tp_status tp_pass_fold_views(tp_work *work)
 {
-    for (int n = 0; n < work->node_count; n++) {
+    for (int n = 0; n < work->node_count && work->aliases; n++) {
         tp_wnode *node = &work->node[n];
         if (node->alias && !node->dead) tp_work_replace(work, n, node->in[0].node, NULL);
     }

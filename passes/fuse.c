@@ -134,14 +134,14 @@ static int cost(const tp_wnode *node)
     return tp_op_is_elementwise((tp_op)node->op) ? tp_op_info_of((tp_op)node->op)->cost : 1;
 }
 
-/* Whether all that reads n is reading r of this group. */
+/* Whether all that reads n is reading r of this group. The latest readers, which are dead by now,
+ * come first in the list: they are left out once and for all. */
 static bool only_read_by(const group *g, int n, const reading *r)
 {
     int users = 0;
     const tp_work *work = g->work;
-    for (tp_edge *e = tp_work_user(work, n, work->node[n].users); e && users <= r->edges;
-         e = tp_work_user(work, n, e->next))
-        users++;
+    tp_edge *first = work->node[n].users = tp_work_user(work, n, work->node[n].users);
+    for (tp_edge *e = first; e && users <= r->edges; e = tp_work_user(work, n, e->next)) users++;
     return users == r->edges;
 }
 
@@ -165,9 +165,10 @@ static bool may_join(const group *g, const reading *r, bool *second)
 {
     const tp_wnode *node = &g->work->node[r->node];
     if (!tp_work_is_elementwise(node) || r->dtype != node->dtype || node->elements) return false;
+    *second = true;
+    if (node->op == TP_OP_FULL) return true; /* joins all its readers */
     bool inside = !node->output && only_read_by(g, r->node, r);
     *second = !inside;
-    if (node->op == TP_OP_FULL) return true;
     if (node->op == TP_OP_CONTIGUOUS && node->reason == TP_REASON_COST) return false;
     if (!inside && node->op != TP_OP_CAST && (node->output || !only_parts_read(g->work, r->node)))
         return false;
@@ -301,7 +302,7 @@ static tp_edge *new_operands(tp_work *work, int root, int count)
     if (!in) return NULL;
     int target = node->into ? node->in[node->in_count - 1].node : -1;
     if (node->into) in[count] = node->in[node->in_count - 1];
-    for (int i = 0; i < node->in_count; i++) node->in[i].node = -1;
+    for (int i = 0; i < node->in_count; i++) tp_work_unlink(work, &node->in[i]);
     node->in = in;
     node->in_count = count + node->into;
     if (node->into) tp_work_link(work, &in[count], target);

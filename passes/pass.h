@@ -86,6 +86,7 @@ typedef struct tp_ledger_row {
 typedef struct tp_place {
     int first, last; /* positions in the order; -1: never */
     int root;        /* the node whose bytes it shares, itself if none */
+    int next;        /* another node of its group, in a ring */
     int64_t offset;  /* of a root that is no output: in the workspace */
 } tp_place;
 
@@ -96,11 +97,16 @@ typedef struct tp_work {
     tp_arena arena; /* all of it */
     int node_count;
     tp_wnode *node;
+    int aliases;    /* live stand-ins */
+    int *copies;    /* nodes that were made as copies, ascending */
+    int copy_nodes; /* of these */
+    bool has_softmax;
     int delivery_count;
-    tp_delivery *delivery; /* buffer holds a node until emit, see tp_work_delivered */
-    int *order;            /* live nodes that run, in their order */
-    int order_count;
-    tp_place *place; /* by node; NULL: every buffer on its own */
+    tp_delivery *delivery;        /* buffer holds a node until emit, see tp_work_delivered */
+    int *order;                   /* live nodes that run, in their order */
+    int order_count, order_reads; /* nodes, and their operands together */
+    int64_t *bytes;               /* of the buffers of nodes that run */
+    tp_place *place;              /* by node; NULL: every buffer on its own */
     int64_t workspace_bytes;
     int in_place;
     tp_ledger_row *ledger, **ledger_end;
@@ -132,8 +138,14 @@ void *tp_work_alloc(tp_work *work, size_t size_bytes);
 const tp_view *tp_work_view(tp_work *work, const tp_view *v, const tp_view *like);
 /* Points an edge at a producer and enters it in the list of users. */
 void tp_work_link(tp_work *work, tp_edge *edge, int node);
+/* An edge goes. */
+void tp_work_unlink(tp_work *work, tp_edge *edge);
 /* The next live user from `edge` on of node, NULL at the end: for (e = first; e; e = next). */
-tp_edge *tp_work_user(const tp_work *work, int node, tp_edge *edge);
+static inline tp_edge *tp_work_user(const tp_work *work, int node, tp_edge *edge)
+{
+    while (edge && (edge->node != node || work->node[edge->reader].dead)) edge = edge->next;
+    return edge;
+}
 /* Whether a stand-in reads the node: its own readers' views then depend on the node's layout
  * and nothing may change it. */
 bool tp_work_has_alias(const tp_work *work, int node);
@@ -162,9 +174,18 @@ int64_t tp_work_elements(const tp_wnode *node);
 int64_t tp_work_bytes(const tp_wnode *node);
 int64_t tp_work_stored_bytes(const tp_wnode *node);
 /* Operands that it reads: all but a buffer that it writes into. */
-int tp_work_operands(const tp_wnode *node);
+static inline int tp_work_operands(const tp_wnode *node)
+{
+    return node->in_count - node->into;
+}
 /* The node that writes into n's buffer, -1: none does. */
-int tp_work_writer(const tp_work *work, int n);
+static inline int tp_work_writer(const tp_work *work, int n)
+{
+    int writer = work->node[n].writer;
+    if (writer < 0 || work->node[writer].dead) return -1;
+    const tp_wnode *node = &work->node[writer];
+    return node->into && node->in[node->in_count - 1].node == n ? writer : -1;
+}
 /* Whether an edge reads its producer's buffer in its whole length, row-major. */
 bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge);
 /* Whether the node does elementwise work (its own op or a copy, cast or constant). */
@@ -186,12 +207,16 @@ bool tp_work_is_taken(tp_work *work, int node);
 /* ---- schedule.c, place.c: what holds without these passes -------------------------------------
  */
 
-/* The live nodes in the user's order. */
+/* The live nodes in the user's order, and the bytes of their buffers. */
 tp_status tp_work_order(tp_work *work);
 /* Every temporary in bytes of its own. */
 tp_status tp_work_place_apart(tp_work *work);
 /* The node whose buffer n's readers address: n, or what it stands in for. */
-int tp_work_base(const tp_work *work, int n);
+static inline int tp_work_base(const tp_work *work, int n)
+{
+    while (work->node[n].alias) n = work->node[n].in[0].node;
+    return n;
+}
 
 /* ---- emit.c, run.c, verify_work.c ----------------------------------------------------------- */
 

@@ -38,9 +38,13 @@ static void find_lives(tp_work *work)
 static void join_groups(tp_work *work, int from, int to)
 {
     tp_place *a = &work->place[from], *b = &work->place[to];
-    for (int i = a->first; i <= a->last && i < work->order_count; i++) {
-        if (work->place[work->order[i]].root == from) work->place[work->order[i]].root = to;
-    }
+    int n = from, next = a->next;
+    do {
+        work->place[n].root = to;
+        n = work->place[n].next;
+    } while (n != from);
+    a->next = b->next;
+    b->next = next;
     if (a->first < b->first) b->first = a->first;
     if (a->last > b->last) b->last = a->last;
 }
@@ -81,8 +85,7 @@ static bool may_overwrite(const tp_work *work, int k, int i)
     const tp_place *old = &work->place[base];
     if (work->node[old->root].op == TP_OP_DATA || work->node[old->root].output || producer->output)
         return false;
-    if (tp_work_bytes(producer) != tp_work_bytes(node) || work->place[old->root].last != k)
-        return false;
+    if (work->bytes[base] != work->bytes[n] || work->place[old->root].last != k) return false;
     for (int j = 0; j < node->in_count; j++) {
         const tp_edge *e = &node->in[j];
         if (work->place[tp_work_base(work, e->node)].root != old->root) continue;
@@ -98,7 +101,7 @@ static void overwrite_operands(tp_work *work)
     for (int k = 0; k < work->order_count; k++) {
         int n = work->order[k];
         const tp_wnode *node = &work->node[n];
-        if (!element_by_element(node) || tp_work_bytes(node) == 0) continue;
+        if (!element_by_element(node) || work->bytes[n] == 0) continue;
         for (int i = 0; i < node->in_count; i++) {
             if (!may_overwrite(work, k, i)) continue;
             int root = work->place[tp_work_base(work, node->in[i].node)].root;
@@ -200,7 +203,8 @@ static int64_t place_by_time(block *blocks, int count, const block **near)
 static tp_status assign_offsets(tp_work *work)
 {
     size_t room = (size_t)work->order_count + 1, bytes = room * (sizeof(block) + sizeof(block *));
-    block *blocks = tp_context_alloc(work->context, bytes);
+    tp_arena before = work->arena;
+    block *blocks = tp_work_alloc(work, bytes);
     if (!blocks) return tp_graph_fail_nomem(work->graph, "eval");
     const block **near = (const block **)(void *)(blocks + room);
     int count = 0;
@@ -208,8 +212,7 @@ static tp_status assign_offsets(tp_work *work)
         int n = work->order[i];
         const tp_place *p = &work->place[n];
         if (p->root != n || !is_temporary(&work->node[n])) continue;
-        int64_t size =
-            (tp_work_bytes(&work->node[n]) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+        int64_t size = (work->bytes[n] + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
         blocks[count++] =
             (block){.node = n, .first = p->first, .last = p->last, .size_bytes = size};
     }
@@ -217,7 +220,7 @@ static tp_status assign_offsets(tp_work *work)
     work->workspace_bytes =
         few ? place_by_size(blocks, count, near) : place_by_time(blocks, count, near);
     for (int i = 0; i < count; i++) work->place[blocks[i].node].offset = blocks[i].offset;
-    tp_context_free(work->context, blocks, bytes);
+    tp_arena_rewind(&work->arena, &before);
     return TP_OK;
 }
 
@@ -228,7 +231,7 @@ tp_status tp_work_place_apart(tp_work *work)
         tp_arena_alloc(&work->arena, (size_t)(work->node_count + 1) * sizeof *work->place);
     if (!work->place) return tp_graph_fail_nomem(work->graph, "eval");
     for (int n = 0; n < work->node_count; n++)
-        work->place[n] = (tp_place){.first = -1, .last = -1, .root = n};
+        work->place[n] = (tp_place){.first = -1, .last = -1, .root = n, .next = n};
     find_lives(work);
     join_targets(work);
     int64_t end = 0;
@@ -236,7 +239,7 @@ tp_status tp_work_place_apart(tp_work *work)
         int n = work->order[i];
         if (!is_temporary(&work->node[n]) || work->place[n].root != n) continue;
         work->place[n].offset = end;
-        end += (tp_work_bytes(&work->node[n]) + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+        end += (work->bytes[n] + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
     }
     work->workspace_bytes = end;
     return TP_OK;

@@ -180,29 +180,27 @@ tp_status tp_work_step(tp_work *work, int n, tp_arena *arena, tp_step *step)
 
 int tp_work_kernel_rank(tp_work *work, int n, tp_reason *why)
 {
-    tp_arena scratch;
-    tp_arena_init(&scratch, work->context);
+    tp_arena before = work->arena;
     tp_step step;
     int rank = -1;
     *why = TP_REASON_NONE;
-    if (tp_work_step(work, n, &scratch, &step) == TP_OK)
+    if (tp_work_step(work, n, &work->arena, &step) == TP_OK)
         tp_backend_choose(work->backend, &step, &rank, why);
     else
         work->out_of_memory = true;
-    tp_arena_free(&scratch);
+    tp_arena_rewind(&work->arena, &before);
     return rank;
 }
 
 bool tp_work_is_taken(tp_work *work, int n)
 {
-    tp_arena scratch;
-    tp_arena_init(&scratch, work->context);
+    tp_arena before = work->arena;
     tp_step step;
     bool taken = false;
-    if (tp_work_step(work, n, &scratch, &step) == TP_OK)
+    if (tp_work_step(work, n, &work->arena, &step) == TP_OK)
         taken = tp_backend_takes(work->backend, &step);
     else
         work->out_of_memory = true;
-    tp_arena_free(&scratch);
+    tp_arena_rewind(&work->arena, &before);
     return taken;
 }

@@ -163,7 +163,7 @@ static bool put_in(tp_work *work, const chain *c)
         *node = saved;
         return false;
     }
-    for (int i = 0; i < saved.in_count; i++) saved.in[i].node = -1;
+    for (int i = 0; i < saved.in_count; i++) tp_work_unlink(work, &saved.in[i]);
     for (int i = 0; i < count; i++) {
         in[i].reader = c->value;
         tp_work_link(work, &in[i], in[i].node);
@@ -179,7 +179,7 @@ static bool put_in(tp_work *work, const chain *c)
 tp_status tp_pass_stream(tp_work *work)
 {
     chain c;
-    for (int n = 0; n < work->node_count; n++) {
+    for (int n = 0; n < work->node_count && work->has_softmax; n++) {
         if (matches(work, n, &c)) put_in(work, &c);
     }
     tp_work_sweep(work);

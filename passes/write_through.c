@@ -136,7 +136,7 @@ static tp_status visit(tp_work *work, int n)
     }
     const tp_wnode *source = &work->node[m.source];
     bool as_built = copy->as_built;
-    copy->in[0].node = -1; /* it reads its own bytes now */
+    tp_work_unlink(work, &copy->in[0]); /* it reads its own bytes now */
     tp_work_replace(work, n, m.source, NULL);
     return as_built
                ? tp_work_ledger(work, n, false,
@@ -147,8 +147,8 @@ static tp_status visit(tp_work *work, int n)
 
 tp_status tp_pass_write_through(tp_work *work)
 {
-    for (int n = 0; n < work->node_count; n++) {
-        if (is_candidate(work, n)) TRY(visit(work, n));
+    for (int i = 0; i < work->copy_nodes; i++) {
+        if (is_candidate(work, work->copies[i])) TRY(visit(work, work->copies[i]));
     }
     tp_work_sweep(work);
     return TP_OK;
