@@ -32,7 +32,7 @@ tp_tensor *tp_build_node(tp_graph *graph, tp_op op, tp_dtype dtype, int in_count
         return NULL;
     }
     graph->node = list;
-    memset(node, 0, sizeof *node);
+    tp_zero(node, sizeof *node);
     node->graph = graph;
     node->id = graph->node_count;
     node->op = (uint8_t)op;
@@ -40,11 +40,11 @@ tp_tensor *tp_build_node(tp_graph *graph, tp_op op, tp_dtype dtype, int in_count
     node->in_count = in_count;
     node->attr_count = attr_count;
     node->in = (tp_tensor **)(node + 1);
-    node->attr = (int64_t *)(void *)(node->in + in_count);
-    if (in_count) memcpy(node->in, in, in_bytes);
-    if (attr_count) memcpy(node->attr, attr, attr_bytes);
     node->base = base ? base : node;
     node->view = kept;
+    for (int i = 0; i < in_count; i++) node->in[i] = in[i];
+    node->attr = (int64_t *)(void *)(node->in + in_count);
+    for (int i = 0; i < attr_count; i++) node->attr[i] = attr[i];
     graph->node[graph->node_count++] = node;
     graph->structure++;
     return node;
@@ -202,7 +202,8 @@ tp_tensor *tp_contiguous(tp_tensor *x)
         return tp_build_node(x->graph, TP_OP_CONTIGUOUS, (tp_dtype)x->dtype, 1, &x, x->view,
                              x->base, 0, NULL);
     }
-    tp_view view = tp_view_row_major(x->view->ndim, x->view->shape);
+    tp_view view;
+    tp_view_set_row_major(&view, x->view->ndim, x->view->shape);
     return tp_build_node(x->graph, TP_OP_CONTIGUOUS, (tp_dtype)x->dtype, 1, &x, &view, NULL, 0,
                          NULL);
 }
@@ -241,7 +242,8 @@ tp_tensor *tp_build_softmax(tp_tensor *x, int axis, bool masked)
     if (!x) return NULL;
     int dim;
     if (tp_infer_axis(x->graph, "softmax", x->view, axis, &dim) != TP_OK) return NULL;
-    tp_view view = tp_view_row_major(x->view->ndim, x->view->shape);
+    tp_view view;
+    tp_view_set_row_major(&view, x->view->ndim, x->view->shape);
     return tp_build_node(x->graph, TP_OP_SOFTMAX, float_dtype(x), 1, &x, &view, NULL, 1 + masked,
                          (int64_t[]){dim, 1});
 }
@@ -282,7 +284,8 @@ tp_tensor *tp_layer_norm(tp_tensor *x, int axes, tp_tensor *weight, tp_tensor *b
         in[i] = as_dtype(in[i], dtype);
         if (!in[i]) return NULL;
     }
-    tp_view view = tp_view_row_major(x->view->ndim, x->view->shape);
+    tp_view view;
+    tp_view_set_row_major(&view, x->view->ndim, x->view->shape);
     int64_t attr[] = {axes, (weight ? 1 : 0) | (bias ? 2 : 0)};
     tp_tensor *y =
         tp_build_node(x->graph, TP_OP_LAYER_NORM, dtype, count, in, &view, NULL, 2, attr);

@@ -41,5 +41,9 @@ const tp_error *tp_graph_error(const tp_graph *graph)
 
 void tp_graph_clear_error(tp_graph *graph)
 {
-    if (graph) graph->error = (tp_error){.dim = -1};
+    if (!graph) return;
+    graph->error.status = TP_OK;
+    graph->error.op = NULL;
+    graph->error.dim = -1;
+    graph->error.text[0] = '\0';
 }

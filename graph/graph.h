@@ -9,6 +9,7 @@
 #include "tensorplay/tensorplay.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 typedef struct tp_storage tp_storage;
 
@@ -60,11 +61,18 @@ typedef struct tp_op_info {
     tp_dtype_rule rule; /* elementwise and reductions only */
     int cost;           /* elementwise only */
 } tp_op_info;
-const tp_op_info *tp_op_info_of(tp_op op);
+extern const tp_op_info tp_op_infos[TP_OP_COUNT];
+static inline const tp_op_info *tp_op_info_of(tp_op op)
+{
+    return &tp_op_infos[op];
+}
 /* The op with this name, TP_OP_COUNT if there is none. */
 tp_op tp_op_find(const char *name, size_t length);
 /* UNARY, BINARY, TERNARY, TEST or COMPARE. */
-bool tp_op_is_elementwise(tp_op op);
+static inline bool tp_op_is_elementwise(tp_op op)
+{
+    return tp_op_infos[op].kind <= TP_KIND_COMPARE;
+}
 
 /* ---- dtype.c: sizes, kinds, the promotion matrix ---------------------------- */
 
@@ -118,6 +126,15 @@ void tp_context_log(tp_context *context, const char *format, ...)
  * false when memory is out, the list is then as before. */
 bool tp_grow(tp_context *context, void **items, int64_t *capacity, int64_t wanted,
              size_t size_bytes);
+
+/* Zeroes a struct by plain stores: compilers make of a memset of this size a string instruction,
+ * which takes longer to start than all of them. */
+static inline void tp_zero(void *at, size_t size_bytes)
+{
+    char *to = at;
+    for (; size_bytes > 64; size_bytes -= 64, to += 64) memset(to, 0, 64);
+    memset(to, 0, size_bytes);
+}
 
 /* ---- storage.c: aligned, refcounted bytes ---------------------------------------- */
 
@@ -198,10 +215,29 @@ static inline void *tp_arena_alloc(tp_arena *arena, size_t size_bytes)
 /* Views here are values; offsets and strides count elements of the viewing dtype. */
 
 /* Number of elements; -1 when it exceeds 2^63-1. */
-int64_t tp_view_numel(const tp_view *v);
+static inline int64_t tp_view_numel(const tp_view *v)
+{
+    int64_t numel = 1;
+    bool huge = false;
+    for (int d = 0; d < v->ndim; d++) {
+        if (v->shape[d] == 0) return 0;
+        huge = __builtin_mul_overflow(numel, v->shape[d], &numel) || huge;
+    }
+    return huge ? -1 : numel;
+}
 tp_view tp_view_row_major(int ndim, const int64_t *shape);
+void tp_view_set_row_major(tp_view *v, int ndim, const int64_t *shape);
 /* Copies only the ndim dims in use. */
-void tp_view_copy(tp_view *to, const tp_view *from);
+static inline void tp_view_copy(tp_view *to, const tp_view *from)
+{
+    if (to == from) return;
+    to->ndim = from->ndim;
+    to->offset = from->offset;
+    for (int d = 0; d < from->ndim; d++) {
+        to->shape[d] = from->shape[d];
+        to->stride[d] = from->stride[d];
+    }
+}
 bool tp_view_same_shape(const tp_view *a, const tp_view *b);
 /* Same shape and same address for every index (size-1 strides and empty views ignored). */
 bool tp_view_equal(const tp_view *a, const tp_view *b);
@@ -213,6 +249,7 @@ bool tp_view_is_plain(const tp_view *v);
  * becomes shape (0), stride 1, offset 0. Equal address sequences over row-major order
  * have equal canonical forms. */
 tp_view tp_view_canon(const tp_view *v);
+void tp_view_set_canon(tp_view *c, const tp_view *v);
 /* Row-major without gaps at any offset: canon is at most one block of stride 1. */
 bool tp_view_is_contiguous(const tp_view *v);
 /* Contiguous and offset 0. */

@@ -111,7 +111,7 @@ tp_status tp_infer_shape(tp_graph *graph, const char *op, tp_dtype dtype, int nd
             return tp_graph_fail(graph, TP_E_SHAPE, op, d, "size %lld of dim %d is negative",
                                  (long long)shape[d], d);
     }
-    *view = tp_view_row_major(ndim, shape);
+    tp_view_set_row_major(view, ndim, shape);
     int64_t numel = tp_view_numel(view), bytes;
     bool fits = numel >= 0 && !__builtin_mul_overflow(numel, (int64_t)tp_dtype_size(dtype), &bytes);
     if (fits) return TP_OK;
@@ -127,7 +127,7 @@ tp_status tp_infer_shape(tp_graph *graph, const char *op, tp_dtype dtype, int nd
 static bool broadcast_one(tp_view *shape, const tp_view *x, int *right)
 {
     int ndim = shape->ndim > x->ndim ? shape->ndim : x->ndim;
-    tp_view wide = {.ndim = ndim};
+    int64_t wide[TP_MAX_RANK];
     for (int r = 1; r <= ndim; r++) {
         int64_t a = r <= shape->ndim ? shape->shape[shape->ndim - r] : 1;
         int64_t b = r <= x->ndim ? x->shape[x->ndim - r] : 1;
@@ -135,9 +135,10 @@ static bool broadcast_one(tp_view *shape, const tp_view *x, int *right)
             *right = r;
             return false;
         }
-        wide.shape[ndim - r] = a == 1 ? b : a;
+        wide[ndim - r] = a == 1 ? b : a;
     }
-    *shape = wide;
+    shape->ndim = ndim;
+    for (int d = 0; d < ndim; d++) shape->shape[d] = wide[d];
     return true;
 }
 
@@ -147,10 +148,11 @@ tp_status tp_infer_broadcast(tp_graph *graph, const char *op, int count, tp_tens
     bool same = true;
     for (int i = 1; i < count; i++) same = same && tp_view_same_shape(in[0]->view, in[i]->view);
     if (same) {
-        *shape = tp_view_row_major(in[0]->view->ndim, in[0]->view->shape);
+        tp_view_set_row_major(shape, in[0]->view->ndim, in[0]->view->shape);
         return TP_OK;
     }
-    tp_view wide = {.ndim = 0};
+    tp_view wide;
+    wide.ndim = 0;
     for (int i = 0; i < count; i++) {
         int right;
         if (broadcast_one(&wide, in[i]->view, &right)) continue;
@@ -211,19 +213,19 @@ static tp_status infer_minus_one(tp_graph *graph, const tp_view *x, int ndim, in
     for (int d = 0; d < ndim; d++) {
         if (d != unknown && __builtin_mul_overflow(others, shape[d], &others)) others = INT64_MAX;
     }
+    if (others != 0 && total % others == 0) {
+        shape[unknown] = total / others;
+        return TP_OK;
+    }
     char from[400];
     tp_view_print_shape(x, from, sizeof from);
     if (others == 0)
         return tp_graph_fail(graph, TP_E_SHAPE, op, unknown,
                              "%s: -1 is ambiguous because the other sizes multiply to 0", from);
-    if (total % others != 0) {
-        return tp_graph_fail(
-            graph, TP_E_SHAPE, op, unknown,
-            "%s has %lld elements, which the other sizes' product %lld does not divide", from,
-            (long long)total, (long long)others);
-    }
-    shape[unknown] = total / others;
-    return TP_OK;
+    return tp_graph_fail(
+        graph, TP_E_SHAPE, op, unknown,
+        "%s has %lld elements, which the other sizes' product %lld does not divide", from,
+        (long long)total, (long long)others);
 }
 
 tp_status tp_infer_reshape(tp_graph *graph, const char *op, const tp_view *x, int ndim,

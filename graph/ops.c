@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const tp_op_info infos[TP_OP_COUNT] = {
+const tp_op_info tp_op_infos[TP_OP_COUNT] = {
 #define UNARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_UNARY, TP_RULE_##rule, cost},
 #define BINARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_BINARY, TP_RULE_##rule, cost},
 #define TERNARY(ENUM, name, family, rule, cost, ...) {#name, TP_KIND_TERNARY, TP_RULE_##rule, cost},
@@ -15,21 +15,12 @@ static const tp_op_info infos[TP_OP_COUNT] = {
 #include "ops.def"
 };
 
-const tp_op_info *tp_op_info_of(tp_op op)
-{
-    return &infos[op];
-}
-
 tp_op tp_op_find(const char *name, size_t length)
 {
     for (int op = 0; op < TP_OP_COUNT; op++) {
-        if (strlen(infos[op].name) == length && memcmp(infos[op].name, name, length) == 0)
+        if (strlen(tp_op_infos[op].name) == length &&
+            memcmp(tp_op_infos[op].name, name, length) == 0)
             return (tp_op)op;
     }
     return TP_OP_COUNT;
-}
-
-bool tp_op_is_elementwise(tp_op op)
-{
-    return infos[op].kind <= TP_KIND_COMPARE;
 }

@@ -8,17 +8,6 @@
 
 /* ---- Basics -------------------------------------------------------------------- */
 
-int64_t tp_view_numel(const tp_view *v)
-{
-    int64_t numel = 1;
-    bool huge = false;
-    for (int d = 0; d < v->ndim; d++) {
-        if (v->shape[d] == 0) return 0;
-        huge = __builtin_mul_overflow(numel, v->shape[d], &numel) || huge;
-    }
-    return huge ? -1 : numel;
-}
-
 /* Row-major strides; sizes of 0 count as 1. Wraps harmlessly where numel overflows. */
 static void set_row_major(tp_view *v)
 {
@@ -29,13 +18,18 @@ static void set_row_major(tp_view *v)
     }
 }
 
+void tp_view_set_row_major(tp_view *v, int ndim, const int64_t *shape)
+{
+    v->ndim = ndim;
+    v->offset = 0;
+    for (int d = 0; d < ndim; d++) v->shape[d] = shape[d];
+    set_row_major(v);
+}
+
 tp_view tp_view_row_major(int ndim, const int64_t *shape)
 {
     tp_view v;
-    v.ndim = ndim;
-    v.offset = 0;
-    for (int d = 0; d < ndim; d++) v.shape[d] = shape[d];
-    set_row_major(&v);
+    tp_view_set_row_major(&v, ndim, shape);
     return v;
 }
 
@@ -48,17 +42,6 @@ bool tp_view_is_plain(const tp_view *v)
         stride *= v->shape[d] > 0 ? (uint64_t)v->shape[d] : 1;
     }
     return true;
-}
-
-void tp_view_copy(tp_view *to, const tp_view *from)
-{
-    if (to == from) return;
-    to->ndim = from->ndim;
-    to->offset = from->offset;
-    for (int d = 0; d < from->ndim; d++) {
-        to->shape[d] = from->shape[d];
-        to->stride[d] = from->stride[d];
-    }
 }
 
 bool tp_view_same_shape(const tp_view *a, const tp_view *b)
@@ -92,28 +75,34 @@ bool tp_view_equal(const tp_view *a, const tp_view *b)
     return a->offset == b->offset;
 }
 
-tp_view tp_view_canon(const tp_view *v)
+void tp_view_set_canon(tp_view *c, const tp_view *v)
 {
-    tp_view c;
-    c.ndim = 0;
-    c.offset = v->offset;
+    c->ndim = 0;
+    c->offset = v->offset;
     if (tp_view_numel(v) == 0) {
-        c.ndim = 1;
-        c.offset = c.shape[0] = 0;
-        c.stride[0] = 1;
-        return c;
+        c->ndim = 1;
+        c->offset = c->shape[0] = 0;
+        c->stride[0] = 1;
+        return;
     }
     for (int d = 0; d < v->ndim; d++) {
         int64_t n = v->shape[d], s = v->stride[d], whole;
         if (n == 1) continue;
-        if (c.ndim > 0 && !__builtin_mul_overflow(s, n, &whole) && c.stride[c.ndim - 1] == whole) {
-            c.shape[c.ndim - 1] *= n;
-            c.stride[c.ndim - 1] = s;
+        if (c->ndim > 0 && !__builtin_mul_overflow(s, n, &whole) &&
+            c->stride[c->ndim - 1] == whole) {
+            c->shape[c->ndim - 1] *= n;
+            c->stride[c->ndim - 1] = s;
             continue;
         }
-        c.shape[c.ndim] = n;
-        c.stride[c.ndim++] = s;
+        c->shape[c->ndim] = n;
+        c->stride[c->ndim++] = s;
     }
+}
+
+tp_view tp_view_canon(const tp_view *v)
+{
+    tp_view c;
+    tp_view_set_canon(&c, v);
     return c;
 }
 

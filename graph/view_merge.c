@@ -37,11 +37,13 @@ static void blame(const tp_view *v, int64_t inner_count, int dims[2])
 bool tp_view_reshape(const tp_view *v, int ndim, const int64_t *shape, tp_view *y, int dims[2])
 {
     dims[0] = dims[1] = -1;
-    tp_view result = tp_view_row_major(ndim, shape);
+    tp_view result;
+    tp_view_set_row_major(&result, ndim, shape);
     int64_t numel = tp_view_numel(v);
     if (tp_view_numel(&result) != numel) return false;
     if (numel != 0) {
-        tp_view canon = tp_view_canon(v);
+        tp_view canon;
+        tp_view_set_canon(&canon, v);
         int j = ndim - 1;
         int64_t inner_count = 1;
         for (int b = canon.ndim - 1; b >= 0; b--) {
@@ -87,7 +89,8 @@ static int64_t address(const tp_view *v, int64_t at)
 /* Small views: the strides that single steps force, then every point. */
 static bool probe(const tp_view *lower, const tp_view *upper, tp_view *y)
 {
-    tp_view result = tp_view_row_major(upper->ndim, upper->shape);
+    tp_view result;
+    tp_view_set_row_major(&result, upper->ndim, upper->shape);
     result.offset = address(lower, upper->offset);
     for (int d = 0; d < upper->ndim; d++) {
         if (upper->shape[d] > 1)
@@ -123,7 +126,8 @@ static bool add_term(const tp_view *upper, int64_t width, int64_t c, tp_view *y)
 bool tp_view_compose(const tp_view *lower, const tp_view *upper, tp_view *y, int dims[2])
 {
     dims[0] = dims[1] = -1;
-    tp_view result = tp_view_row_major(upper->ndim, upper->shape);
+    tp_view result;
+    tp_view_set_row_major(&result, upper->ndim, upper->shape);
     int64_t numel = tp_view_numel(upper);
     if (numel == 0) {
         tp_view_copy(y, &result);
@@ -135,7 +139,8 @@ bool tp_view_compose(const tp_view *lower, const tp_view *upper, tp_view *y, int
         tp_view_copy(y, &result);
         return true;
     }
-    tp_view canon = tp_view_canon(lower);
+    tp_view canon;
+    tp_view_set_canon(&canon, lower);
     for (int d = 0; d < upper->ndim; d++) result.stride[d] = 0;
     result.offset = lower->offset;
     int64_t width = 1, inner = 0; /* inner: B_{j+1} t_{j+1} of the block inside */

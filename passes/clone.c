@@ -12,7 +12,7 @@
 tp_wnode *tp_clone_node(tp_cloner *c, tp_tensor *asked, int op)
 {
     tp_wnode *node = &c->work->node[c->work->node_count++];
-    memset(node, 0, sizeof *node);
+    tp_zero(node, sizeof *node);
     node->op = (uint8_t)op;
     node->dtype = asked->dtype;
     node->calc = asked->calc;
@@ -55,7 +55,8 @@ int tp_clone_copy(tp_cloner *c, tp_tensor *x, int source, const tp_view *view, t
 {
     tp_wnode *node = tp_clone_node(c, x, TP_OP_CONTIGUOUS);
     node->dtype = node->calc = (uint8_t)dtype;
-    tp_view dense = tp_view_row_major(view->ndim, view->shape);
+    tp_view dense;
+    tp_view_set_row_major(&dense, view->ndim, view->shape);
     node->store = tp_work_view(c->work, &dense, x->view);
     if (!node->store || !tp_clone_edges(c, node, 1)) return -1;
     node->in[0].view = view;

@@ -144,7 +144,10 @@ static bool reads_domain(const tp_wnode *node)
 tp_status tp_work_step(tp_work *work, int n, tp_arena *arena, tp_step *step)
 {
     const tp_wnode *node = &work->node[n];
-    memset(step, 0, sizeof *step);
+    /* Of views only the dims in use are ever written or read. */
+    tp_zero(step, offsetof(tp_step, domain));
+    tp_zero(&step->prologue, offsetof(tp_step, out) - offsetof(tp_step, prologue));
+    tp_zero(&step->into, sizeof *step - offsetof(tp_step, into));
     step->op = node->op;
     step->calc = node->calc;
     step->asked = node->asked;
@@ -152,8 +155,7 @@ tp_status tp_work_step(tp_work *work, int n, tp_arena *arena, tp_step *step)
     step->ledger = -1;
     step->operand_count = tp_work_operands(node);
     step->into = node->into ? node->in[node->in_count - 1].node : -1;
-    step->operand =
-        tp_arena_alloc(arena, (size_t)(step->operand_count + 1) * sizeof *step->operand);
+    step->operand = tp_arena_alloc(arena, (size_t)step->operand_count * sizeof *step->operand);
     if (!step->operand) return tp_graph_fail_nomem(work->graph, "eval");
     for (int i = 0; i < step->operand_count; i++) {
         step->operand[i].buffer = node->in[i].node;
