@@ -90,10 +90,11 @@ static tp_status make_plan(tp_graph *graph, int count, tp_tensor *const *outputs
         return tp_graph_fail(graph, TP_E_ARGUMENT, "eval", -1,
                              "outputs is NULL or their count negative");
     size_t bytes = (size_t)count * sizeof(tp_tensor *);
-    tp_tensor **list = tp_context_alloc(graph->context, bytes);
+    tp_tensor *few[8], **list = count <= 8 ? few : tp_context_alloc(graph->context, bytes);
     if (!list) return tp_graph_fail_nomem(graph, "eval");
     int wanted = pending(graph, count, outputs, list);
-    char why[400] = "";
+    char why[400];
+    why[0] = '\0';
     if (!graph->backend) graph->backend = tp_backend_find(NULL, why, sizeof why);
     if (!graph->backend && wanted >= 0) {
         wanted = -1;
@@ -101,7 +102,7 @@ static tp_status make_plan(tp_graph *graph, int count, tp_tensor *const *outputs
     }
     tp_status status =
         wanted < 0 ? graph->error.status : tp_passes_run(graph, wanted, list, options, plan);
-    tp_context_free(graph->context, list, bytes);
+    if (list != few) tp_context_free(graph->context, list, bytes);
     if (status != TP_OK) return status;
     log_plan(plan);
     status = check_budget(plan);
@@ -114,29 +115,30 @@ tp_plan *tp_plan_create(tp_graph *graph, int count, tp_tensor *const *outputs,
                         const tp_eval_options *options)
 {
     if (!graph) return NULL;
-    tp_plan *plan = tp_context_alloc(graph->context, sizeof *plan);
+    tp_plan made;
+    if (make_plan(graph, count, outputs, options, &made) != TP_OK) return NULL;
+    tp_plan *plan = tp_arena_alloc(&made.arena, sizeof *plan); /* it lies in its own arena */
     if (!plan) {
+        tp_arena_free(&made.arena);
         tp_graph_fail_nomem(graph, "plan_create");
         return NULL;
     }
-    if (make_plan(graph, count, outputs, options, plan) == TP_OK) return plan;
-    tp_context_free(graph->context, plan, sizeof *plan);
-    return NULL;
+    *plan = made;
+    return plan;
 }
 
-/* Frees what a plan holds, not the plan. */
+/* Frees what a plan holds, and the plan if it lies in its own arena. */
 static void empty_plan(tp_plan *plan)
 {
     if (plan->prepared) plan->backend->forget(plan);
-    tp_arena_free(&plan->arena);
+    tp_arena arena = plan->arena;
+    tp_arena_free(&arena);
 }
 
 void tp_plan_release(tp_plan *plan)
 {
     if (!plan) return;
-    tp_context *context = plan->arena.context;
     empty_plan(plan);
-    tp_context_free(context, plan, sizeof *plan);
 }
 
 tp_plan_summary tp_plan_summarize(const tp_plan *plan)

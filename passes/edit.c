@@ -123,13 +123,6 @@ bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge)
            tp_view_numel(edge->view) == tp_work_elements(node);
 }
 
-bool tp_work_is_elementwise(const tp_wnode *node)
-{
-    if (node->alias) return false;
-    return tp_op_is_elementwise((tp_op)node->op) || node->op == TP_OP_CONTIGUOUS ||
-           node->op == TP_OP_CAST || node->op == TP_OP_FULL;
-}
-
 void tp_work_label(const tp_tensor *asked, char *text, size_t size)
 {
     if (asked->name)

@@ -82,7 +82,9 @@ static const tp_view *operand_view(tp_work *work, const tp_wnode *node, const tp
     tp_view inverse, logical, view;
     int dims[2];
     if (tp_view_equal(outer, node->store)) return in->view;
-    if (!tp_view_is_row_major(node->store)) {
+    bool plain = tp_view_is_row_major(node->store);
+    if (plain && tp_view_is_row_major(in->view) && tp_view_numel(outer) > 0) return outer;
+    if (!plain) {
         if (!tp_view_inverse(node->store, &inverse) ||
             !tp_view_compose(&inverse, outer, &logical, dims))
             return NULL;

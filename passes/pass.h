@@ -189,7 +189,11 @@ static inline int tp_work_writer(const tp_work *work, int n)
 /* Whether an edge reads its producer's buffer in its whole length, row-major. */
 bool tp_work_reads_whole(const tp_work *work, const tp_edge *edge);
 /* Whether the node does elementwise work (its own op or a copy, cast or constant). */
-bool tp_work_is_elementwise(const tp_wnode *node);
+static inline bool tp_work_is_elementwise(const tp_wnode *node)
+{
+    return !node->alias && (tp_op_is_elementwise((tp_op)node->op) || node->op == TP_OP_CONTIGUOUS ||
+                            node->op == TP_OP_CAST || node->op == TP_OP_FULL);
+}
 /* Short name for notes: the user's name or "%12 matmul". */
 void tp_work_label(const tp_tensor *asked, char *text, size_t size);
 
