@@ -204,7 +204,8 @@ static tp_status fail_stale(const tp_tensor *x, const char *op)
 static tp_status fail_memory(const tp_plan *plan, int64_t bytes)
 {
     const tp_device *device = plan->backend->device;
-    return tp_graph_fail(plan->graph, TP_E_NOMEM, "eval", -1, "%lld bytes are not to be had%s%s",
+    tp_status status = device ? device->status() : TP_E_NOMEM;
+    return tp_graph_fail(plan->graph, status, "eval", -1, "%lld bytes are not to be had%s%s",
                          (long long)bytes, device ? ": " : "", device ? device->why() : "");
 }
 

@@ -146,7 +146,8 @@ typedef struct tp_device {
     /* Both come back when the bytes are there. */
     tp_status (*upload)(char *to, const void *from, size_t size_bytes);
     tp_status (*download)(void *to, const char *from, size_t size_bytes);
-    /* Why the last call failed, as a sentence. */
+    /* Of the last call that failed on this thread: its status, and why as a sentence. */
+    tp_status (*status)(void);
     const char *(*why)(void);
 } tp_device;
 

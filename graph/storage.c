@@ -84,7 +84,7 @@ tp_status tp_storage_bring(tp_storage *storage, const tp_device *device)
     if (!device) return TP_OK;
     leave_device(storage);
     char *memory = device->alloc(storage->size_bytes ? storage->size_bytes : 1);
-    if (!memory) return TP_E_NOMEM;
+    if (!memory) return device->status();
     tp_status status =
         storage->size_bytes ? device->upload(memory, storage->data, storage->size_bytes) : TP_OK;
     if (status != TP_OK) {

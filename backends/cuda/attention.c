@@ -186,9 +186,10 @@ static tp_status run_attention(const tp_step *step, tp_run *run)
     int buffers = tp_cuda_buffer_count(run);
     size_t bytes = (size_t)(buffers + 1) * sizeof(char *);
     char **buffer = tp_context_alloc(run->context, bytes);
+    if (!buffer) return tp_cuda_fail(TP_E_NOMEM, "out of memory");
     char *scratch =
         tp_cuda_scratch(run, (size_t)(a.heads * a.rows_at_once * a.keys) * tp_dtype_size(a.dtype));
-    tp_status status = buffer && scratch ? TP_OK : TP_E_NOMEM;
+    tp_status status = scratch ? TP_OK : tp_cuda_status();
     if (status == TP_OK) {
         tp_run with_scratch = *run;
         memcpy(buffer, run->buffer, (size_t)buffers * sizeof(char *));

@@ -71,7 +71,8 @@ bool tp_cuda_open(char *why, size_t size);
 /* The context becomes the thread's until leave. */
 tp_status tp_cuda_enter(void);
 void tp_cuda_leave(void);
-/* Why the last call on this thread failed. */
+/* Of the last call that failed on this thread: its status, and why. */
+tp_status tp_cuda_status(void);
 const char *tp_cuda_why(void);
 /* Notes why a call failed and gives the status for it: E_NOMEM, or E_DEVICE; lost if so. */
 tp_status tp_cuda_failed(CUresult result, const char *call);

@@ -11,6 +11,12 @@ tp_cuda tp_cuda_device = {.lock = PTHREAD_MUTEX_INITIALIZER};
 /* ---- Failures -------------------------------------------------------------------------- */
 
 static _Thread_local char last_why[500];
+static _Thread_local tp_status last_status;
+
+tp_status tp_cuda_status(void)
+{
+    return last_status;
+}
 
 const char *tp_cuda_why(void)
 {
@@ -23,7 +29,7 @@ tp_status tp_cuda_fail(tp_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(last_why, sizeof last_why, format, args);
     va_end(args);
-    return status;
+    return last_status = status;
 }
 
 /* Whether a context does not survive it. */

@@ -70,7 +70,7 @@ static tp_status gather(const tp_step *step, tp_run *run, const char *name, cons
     tp_cuda_args args;
     tp_cuda_space_make(&s, &step->domain, ~0U, 4, view, false);
     char *fault = s.total ? tp_cuda_fault(run, size) : NULL;
-    if (s.total && !fault) return TP_E_NOMEM;
+    if (s.total && !fault) return tp_cuda_status();
     /* Elements are moved as they are. */
     static const char *const types[] = {"", "uint8_t", "uint16_t", "",        "uint32_t",
                                         "", "",        "",         "uint64_t"};
@@ -160,7 +160,7 @@ static tp_status run_scatter_add(const tp_step *step, tp_run *run)
     tp_cuda_space_make(&s, &step->domain, ~(1U << axis), 4, view, false);
     int64_t lines = length ? s.total : 0;
     char *fault = lines ? tp_cuda_fault(run, size) : NULL;
-    if (lines && !fault) return TP_E_NOMEM;
+    if (lines && !fault) return tp_cuda_status();
     tp_cuda_args_begin(&args, run);
     tp_cuda_arg_pointer(&args, tp_cuda_storage_type(dtype), tp_operand_at(&step->out, run), "y");
     tp_cuda_arg_pointer(&args, tp_cuda_storage_type(dtype), tp_operand_at(source, run), "x");

@@ -137,7 +137,7 @@ static tp_status call_with_tables(tp_run *run, const tp_gemm *g, const tp_cuda_g
 {
     int64_t products = products_of(g, -1);
     char *tables = tp_cuda_scratch(run, (size_t)products * 3 * sizeof(char *));
-    if (!tables) return TP_E_NOMEM;
+    if (!tables) return tp_cuda_status();
     TRY(fill_tables(run, g, first, tables, products));
     tp_cuda_gemm p = *first;
     p.batch = products;

@@ -120,4 +120,5 @@ const tp_device tp_cuda_memory = {.alloc = tp_cuda_alloc,
                                   .release = tp_cuda_release,
                                   .upload = upload,
                                   .download = download,
+                                  .status = tp_cuda_status,
                                   .why = tp_cuda_why};

@@ -241,7 +241,7 @@ static tp_status run_reduce(const tp_step *step, tp_run *run)
     choose_chunks(&r);
     if (r.chunks > 1) {
         partial = tp_cuda_scratch(run, (size_t)(r.rows.count * r.chunks) * 16);
-        if (!partial) return TP_E_NOMEM;
+        if (!partial) return tp_cuda_status();
     }
     r.groups = ceil_divide(r.rows.count, r.rows.columns) * r.chunks;
     begin_kernel(&args, run, &r, partial);

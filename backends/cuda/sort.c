@@ -179,7 +179,7 @@ static tp_status sort_long_lines(tp_run *run, const sorting *s)
 {
     size_t bytes = (size_t)(s->lines.total * s->length) * sizeof(uint32_t);
     char *from = tp_cuda_scratch(run, bytes), *to = from ? tp_cuda_scratch(run, bytes) : NULL;
-    if (!to) return TP_E_NOMEM;
+    if (!to) return tp_cuda_status();
     TRY(sort_pieces(run, s, from));
     for (int64_t width = PIECE; width < s->length; width *= 2) {
         TRY(merge(run, s, from, to, width));

@@ -90,7 +90,7 @@ tp_status tp_cuda_launch(tp_run *run, const char *name, int64_t blocks, int thre
     int64_t at = 0;
     TRY(keep_args(tp_cuda_notes_of(run), args, args_bytes, &at));
     tp_cuda_item *item = add_item(run, TP_CUDA_ITEM_KERNEL);
-    if (!item) return TP_E_NOMEM;
+    if (!item) return tp_cuda_status();
     item->kernel.function = function;
     item->kernel.blocks = (unsigned)blocks;
     item->kernel.threads = (unsigned)threads;
@@ -103,9 +103,10 @@ tp_status tp_cuda_launch(tp_run *run, const char *name, int64_t blocks, int thre
 tp_status tp_cuda_multiply(tp_run *run, const tp_cuda_gemm *gemm)
 {
     tp_cuda_notes *n = tp_cuda_notes_of(run);
-    if (!n->blas_memory && !(n->blas_memory = tp_cuda_alloc(TP_CUDA_BLAS_BYTES))) return TP_E_NOMEM;
+    if (!n->blas_memory && !(n->blas_memory = tp_cuda_alloc(TP_CUDA_BLAS_BYTES)))
+        return tp_cuda_status();
     tp_cuda_item *item = add_item(run, TP_CUDA_ITEM_GEMM);
-    if (!item) return TP_E_NOMEM;
+    if (!item) return tp_cuda_status();
     item->gemm = *gemm;
     return TP_OK;
 }
@@ -114,7 +115,7 @@ tp_status tp_cuda_fill(tp_run *run, char *to, uint8_t value, size_t size_bytes)
 {
     if (!size_bytes) return TP_OK;
     tp_cuda_item *item = add_item(run, TP_CUDA_ITEM_FILL);
-    if (!item) return TP_E_NOMEM;
+    if (!item) return tp_cuda_status();
     item->fill.to = to;
     item->fill.value = value;
     item->fill.size_bytes = size_bytes;
@@ -207,7 +208,7 @@ tp_status tp_cuda_begin(tp_plan *plan, tp_run *run, bool *noted)
 {
     if (!plan->prepared) plan->prepared = new_prepared(plan);
     tp_cuda_prepared *p = plan->prepared;
-    if (!p) return TP_E_NOMEM;
+    if (!p) return tp_cuda_status();
     size_t address_bytes = (size_t)plan->buffer_count * sizeof *run->buffer;
     run->prepared = p;
     p->now = find_notes(p, run, address_bytes);

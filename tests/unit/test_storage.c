@@ -37,11 +37,15 @@ static tp_status download(void *to, const char *from, size_t size_bytes)
     memcpy(to, from, size_bytes);
     return TP_OK;
 }
+static tp_status status(void)
+{
+    return TP_E_NOMEM;
+}
 static const char *why(void)
 {
     return "it is only a test";
 }
-static const tp_device device = {alloc, release, upload, download, why};
+static const tp_device device = {alloc, release, upload, download, status, why};
 
 Test(storage, bytes_move_once_in_each_direction)
 {
