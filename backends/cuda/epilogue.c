@@ -41,16 +41,26 @@ static bool read_ending(const tp_step *step, int product, ending *e)
     return p->insn_count == i + (activation != TP_OP_COUNT);
 }
 
+/* Whether no step after this one reads a buffer. */
+static bool is_last_reader(const tp_plan *plan, int step, int buffer)
+{
+    for (int s = step + 1; s < plan->step_count; s++) {
+        for (int i = 0; i < plan->step[s].operand_count; i++) {
+            if (plan->step[s].operand[i].buffer == buffer) return false;
+        }
+    }
+    return true;
+}
+
 /* The load that is the product noted last, -1: none is. */
 static int find_product(const tp_step *step, const tp_run *run, const tp_cuda_gemm *g)
 {
     const tp_plan *plan = ((const tp_cuda_prepared *)run->prepared)->plan;
     for (int i = 0; i < step->operand_count && i < 2; i++) {
         const tp_operand *o = &step->operand[i];
-        const tp_buffer *b = &plan->buffer[o->buffer];
-        bool ours = b->kind == TP_BUFFER_TEMP && b->alias < 0 && b->last == run->step;
-        if (ours && tp_operand_at(o, run) == g->c && tp_view_is_contiguous(&o->view) &&
-            tp_view_numel(&o->view) == g->m * g->n && o->dtype == g->out_dtype)
+        if (plan->buffer[o->buffer].kind == TP_BUFFER_TEMP && tp_operand_at(o, run) == g->c &&
+            tp_view_is_contiguous(&o->view) && tp_view_numel(&o->view) == g->m * g->n &&
+            o->dtype == g->out_dtype && is_last_reader(plan, run->step, o->buffer))
             return i;
     }
     return -1;
