@@ -79,7 +79,8 @@ static void store(cudaDataType_t type, char *at, double x)
     }
 }
 
-/* ---- The work --------------------------------------------------------------------------------- */
+/* ---- The work ---------------------------------------------------------------------------------
+ */
 
 static bool held(const void *at, int64_t rows, int64_t columns, int64_t ld, cudaDataType_t type)
 {
@@ -142,7 +143,8 @@ static CUresult run_gemm(fake_work *work)
     return result;
 }
 
-/* ---- The rules --------------------------------------------------------------------------------- */
+/* ---- The rules ---------------------------------------------------------------------------------
+ */
 
 static bool types_are_known(cudaDataType_t a, cudaDataType_t b, cudaDataType_t c,
                             cublasComputeType_t compute)
@@ -159,8 +161,8 @@ static int64_t at_least_one(int64_t x)
     return x > 1 ? x : 1;
 }
 
-/* Whether C's matrices can be written at once: none of their elements coincide. Exact for those that
- * lie one after the other or side by side. */
+/* Whether C's matrices can be written at once: none of their elements coincide. Exact for those
+ * that lie one after the other or side by side. */
 static bool outputs_are_apart(const product *p)
 {
     if (p->batch <= 1 || p->table_c || p->m == 0 || p->n == 0) return true;
@@ -178,13 +180,14 @@ static cublasStatus_t enqueue(const char *name, const product *p, cublasComputeT
                 p->lda >= at_least_one(p->ta ? p->k : p->m) &&
                 p->ldb >= at_least_one(p->tb ? p->n : p->k) && p->ldc >= at_least_one(p->m) &&
                 outputs_are_apart(p);
-    fake_log("%s %c%c m=%lld n=%lld k=%lld alpha=%.9g beta=%g lda=%lld ldb=%lld ldc=%lld batch=%lld "
-             "strides=%lld,%lld,%lld types=%d,%d compute=%d epilogue=%d a=%s b=%s c=%s%s",
-             name, p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', (long long)p->m, (long long)p->n,
-             (long long)p->k, p->alpha, p->beta, (long long)p->lda, (long long)p->ldb,
-             (long long)p->ldc, (long long)p->batch, p->sa, p->sb, p->sc, (int)p->in, (int)p->out,
-             (int)compute, p->epilogue, fake_memory_name(p->a, a), fake_memory_name(p->b, b),
-             fake_memory_name(p->c, c), good ? "" : " REFUSED");
+    fake_log(
+        "%s %c%c m=%lld n=%lld k=%lld alpha=%.9g beta=%g lda=%lld ldb=%lld ldc=%lld batch=%lld "
+        "strides=%lld,%lld,%lld types=%d,%d compute=%d epilogue=%d a=%s b=%s c=%s%s",
+        name, p->ta ? 'T' : 'N', p->tb ? 'T' : 'N', (long long)p->m, (long long)p->n,
+        (long long)p->k, p->alpha, p->beta, (long long)p->lda, (long long)p->ldb, (long long)p->ldc,
+        (long long)p->batch, p->sa, p->sb, p->sc, (int)p->in, (int)p->out, (int)compute,
+        p->epilogue, fake_memory_name(p->a, a), fake_memory_name(p->b, b),
+        fake_memory_name(p->c, c), good ? "" : " REFUSED");
     if (!good) return CUBLAS_STATUS_INVALID_VALUE;
     if (!types_are_known(p->in, p->in, p->out, compute)) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (!p->m || !p->n || !p->batch) return CUBLAS_STATUS_SUCCESS;
@@ -208,7 +211,8 @@ static double scalar(cublasComputeType_t compute, const void *at)
     return (double)f;
 }
 
-/* ---- The calls ------------------------------------------------------------------------------------ */
+/* ---- The calls
+ * ------------------------------------------------------------------------------------ */
 
 FAKE_API cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
 {
@@ -227,7 +231,8 @@ FAKE_API cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t s
     (void)handle, (void)stream;
     return CUBLAS_STATUS_SUCCESS;
 }
-FAKE_API cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *memory, size_t size_bytes)
+FAKE_API cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *memory,
+                                              size_t size_bytes)
 {
     (void)handle, (void)size_bytes;
     return (uintptr_t)memory % 256 ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
@@ -248,42 +253,88 @@ FAKE_API cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t
 {
     (void)handle, (void)algo;
     if (at != bt) return CUBLAS_STATUS_NOT_SUPPORTED;
-    product p = {.ta = ta == CUBLAS_OP_T, .tb = tb == CUBLAS_OP_T, .m = m, .n = n, .k = k, .lda = lda,
-                 .ldb = ldb, .ldc = ldc, .batch = 1, .in = at, .out = ct, .a = a, .b = b, .c = c,
-                 .alpha = scalar(compute, alpha), .beta = scalar(compute, beta)};
+    product p = {.ta = ta == CUBLAS_OP_T,
+                 .tb = tb == CUBLAS_OP_T,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .lda = lda,
+                 .ldb = ldb,
+                 .ldc = ldc,
+                 .batch = 1,
+                 .in = at,
+                 .out = ct,
+                 .a = a,
+                 .b = b,
+                 .c = c,
+                 .alpha = scalar(compute, alpha),
+                 .beta = scalar(compute, beta)};
     return enqueue("GemmEx", &p, compute);
 }
 
 FAKE_API cublasStatus_t cublasGemmStridedBatchedEx_64(
-    cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
-    const void *alpha, const void *a, cudaDataType_t at, int64_t lda, long long sa, const void *b,
-    cudaDataType_t bt, int64_t ldb, long long sb, const void *beta, void *c, cudaDataType_t ct,
-    int64_t ldc, long long sc, int64_t batch, cublasComputeType_t compute, cublasGemmAlgo_t algo)
+    cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n,
+    int64_t k, const void *alpha, const void *a, cudaDataType_t at, int64_t lda, long long sa,
+    const void *b, cudaDataType_t bt, int64_t ldb, long long sb, const void *beta, void *c,
+    cudaDataType_t ct, int64_t ldc, long long sc, int64_t batch, cublasComputeType_t compute,
+    cublasGemmAlgo_t algo)
 {
     (void)handle, (void)algo;
     if (at != bt) return CUBLAS_STATUS_NOT_SUPPORTED;
-    product p = {.ta = ta == CUBLAS_OP_T, .tb = tb == CUBLAS_OP_T, .m = m, .n = n, .k = k, .lda = lda,
-                 .ldb = ldb, .ldc = ldc, .sa = sa, .sb = sb, .sc = sc, .batch = batch, .in = at,
-                 .out = ct, .a = a, .b = b, .c = c, .alpha = scalar(compute, alpha),
+    product p = {.ta = ta == CUBLAS_OP_T,
+                 .tb = tb == CUBLAS_OP_T,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .lda = lda,
+                 .ldb = ldb,
+                 .ldc = ldc,
+                 .sa = sa,
+                 .sb = sb,
+                 .sc = sc,
+                 .batch = batch,
+                 .in = at,
+                 .out = ct,
+                 .a = a,
+                 .b = b,
+                 .c = c,
+                 .alpha = scalar(compute, alpha),
                  .beta = scalar(compute, beta)};
     return enqueue("GemmStridedBatchedEx", &p, compute);
 }
 
-FAKE_API cublasStatus_t cublasGemmBatchedEx_64(
-    cublasHandle_t handle, cublasOperation_t ta, cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
-    const void *alpha, const void *const a[], cudaDataType_t at, int64_t lda, const void *const b[],
-    cudaDataType_t bt, int64_t ldb, const void *beta, void *const c[], cudaDataType_t ct, int64_t ldc,
-    int64_t batch, cublasComputeType_t compute, cublasGemmAlgo_t algo)
+FAKE_API cublasStatus_t cublasGemmBatchedEx_64(cublasHandle_t handle, cublasOperation_t ta,
+                                               cublasOperation_t tb, int64_t m, int64_t n,
+                                               int64_t k, const void *alpha, const void *const a[],
+                                               cudaDataType_t at, int64_t lda,
+                                               const void *const b[], cudaDataType_t bt,
+                                               int64_t ldb, const void *beta, void *const c[],
+                                               cudaDataType_t ct, int64_t ldc, int64_t batch,
+                                               cublasComputeType_t compute, cublasGemmAlgo_t algo)
 {
     (void)handle, (void)algo;
     if (at != bt) return CUBLAS_STATUS_NOT_SUPPORTED;
-    product p = {.ta = ta == CUBLAS_OP_T, .tb = tb == CUBLAS_OP_T, .m = m, .n = n, .k = k, .lda = lda,
-                 .ldb = ldb, .ldc = ldc, .batch = batch, .in = at, .out = ct, .table_a = a, .table_b = b,
-                 .table_c = c, .alpha = scalar(compute, alpha), .beta = scalar(compute, beta)};
+    product p = {.ta = ta == CUBLAS_OP_T,
+                 .tb = tb == CUBLAS_OP_T,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .lda = lda,
+                 .ldb = ldb,
+                 .ldc = ldc,
+                 .batch = batch,
+                 .in = at,
+                 .out = ct,
+                 .table_a = a,
+                 .table_b = b,
+                 .table_c = c,
+                 .alpha = scalar(compute, alpha),
+                 .beta = scalar(compute, beta)};
     return enqueue("GemmBatchedEx", &p, compute);
 }
 
-/* ---- cublasLt ---------------------------------------------------------------------------------------- */
+/* ---- cublasLt
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct lt_desc {
     cublasComputeType_t compute;
@@ -333,8 +384,9 @@ FAKE_API cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc
     if (what == CUBLASLT_MATMUL_DESC_BIAS_POINTER) memcpy(&d->bias, value, sizeof d->bias);
     return CUBLAS_STATUS_SUCCESS;
 }
-FAKE_API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type,
-                                                   uint64_t rows, uint64_t columns, int64_t ld)
+FAKE_API cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout,
+                                                   cudaDataType type, uint64_t rows,
+                                                   uint64_t columns, int64_t ld)
 {
     lt_layout *l = calloc(1, sizeof *l);
     if (l) *l = (lt_layout){type, rows, columns, ld};
@@ -377,7 +429,8 @@ FAKE_API cublasStatus_t cublasLtMatmulPreferenceSetAttribute(
 FAKE_API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
     cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-    cublasLtMatmulPreference_t wish, int wanted, cublasLtMatmulHeuristicResult_t results[], int *count)
+    cublasLtMatmulPreference_t wish, int wanted, cublasLtMatmulHeuristicResult_t results[],
+    int *count)
 {
     (void)handle, (void)b, (void)c, (void)d, (void)wanted;
     const lt_desc *x = (const lt_desc *)(const void *)desc;
@@ -385,7 +438,8 @@ FAKE_API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
     const lt_layout *first = (const lt_layout *)(const void *)a;
     *count = 0;
     if (getenv("TP_FAKE_NO_ALGORITHM")) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if ((uintptr_t)x->bias % 16 || first->ld < (int64_t)first->rows) return CUBLAS_STATUS_NOT_SUPPORTED;
+    if ((uintptr_t)x->bias % 16 || first->ld < (int64_t)first->rows)
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     memset(&results[0], 0, sizeof results[0]);
     results[0].state = CUBLAS_STATUS_SUCCESS;
     for (int i = 0; i < 4; i++) results[0].algo.data[i] = w->align[i];
@@ -402,17 +456,32 @@ FAKE_API cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDe
 {
     (void)handle, (void)c, (void)cl, (void)workspace_bytes, (void)stream;
     const lt_desc *x = (const lt_desc *)(const void *)desc;
-    const lt_layout *la = (const lt_layout *)(const void *)al, *lb = (const lt_layout *)(const void *)bl,
+    const lt_layout *la = (const lt_layout *)(const void *)al,
+                    *lb = (const lt_layout *)(const void *)bl,
                     *ld = (const lt_layout *)(const void *)dl;
     const void *address[] = {a, b, d, d};
     for (int i = 0; i < 4; i++) {
-        if (algo->data[i] && (uintptr_t)address[i] % algo->data[i]) return CUBLAS_STATUS_INVALID_VALUE;
+        if (algo->data[i] && (uintptr_t)address[i] % algo->data[i])
+            return CUBLAS_STATUS_INVALID_VALUE;
     }
     if ((uintptr_t)workspace % 256) return CUBLAS_STATUS_INVALID_VALUE;
-    product p = {.ta = x->ta == CUBLAS_OP_T, .tb = x->tb == CUBLAS_OP_T, .m = (int64_t)ld->rows,
-                 .n = (int64_t)ld->columns, .k = (int64_t)(x->ta == CUBLAS_OP_T ? la->rows : la->columns),
-                 .lda = la->ld, .ldb = lb->ld, .ldc = ld->ld, .batch = 1, .in = la->type,
-                 .out = ld->type, .a = a, .b = b, .c = d, .bias = x->bias, .epilogue = (int)x->epilogue,
-                 .alpha = scalar(x->compute, alpha), .beta = scalar(x->compute, beta)};
+    product p = {.ta = x->ta == CUBLAS_OP_T,
+                 .tb = x->tb == CUBLAS_OP_T,
+                 .m = (int64_t)ld->rows,
+                 .n = (int64_t)ld->columns,
+                 .k = (int64_t)(x->ta == CUBLAS_OP_T ? la->rows : la->columns),
+                 .lda = la->ld,
+                 .ldb = lb->ld,
+                 .ldc = ld->ld,
+                 .batch = 1,
+                 .in = la->type,
+                 .out = ld->type,
+                 .a = a,
+                 .b = b,
+                 .c = d,
+                 .bias = x->bias,
+                 .epilogue = (int)x->epilogue,
+                 .alpha = scalar(x->compute, alpha),
+                 .beta = scalar(x->compute, beta)};
     return enqueue("LtMatmul", &p, x->compute);
 }

@@ -134,7 +134,8 @@ FAKE_API CUresult cuGetErrorString(CUresult error, const char **text)
     return CUDA_SUCCESS;
 }
 
-/* ---- Events: times of calls --------------------------------------------------------------------- */
+/* ---- Events: times of calls ---------------------------------------------------------------------
+ */
 
 struct CUevent_st {
     double ms;
@@ -182,7 +183,8 @@ FAKE_API CUresult cuEventElapsedTime_v2(float *ms, CUevent start, CUevent end)
     return CUDA_SUCCESS;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------- */
+/* ---- Memory -------------------------------------------------------------------------------------
+ */
 
 typedef struct memory_work {
     fake_work work;
@@ -222,8 +224,8 @@ FAKE_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute w
 FAKE_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute what, void *value)
 {
     (void)pool;
-    *(cuuint64_t *)value = what == CU_MEMPOOL_ATTR_USED_MEM_HIGH ? fake_counters.peak_bytes
-                                                                  : fake_counters.used_bytes;
+    *(cuuint64_t *)value =
+        what == CU_MEMPOOL_ATTR_USED_MEM_HIGH ? fake_counters.peak_bytes : fake_counters.used_bytes;
     return CUDA_SUCCESS;
 }
 FAKE_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
@@ -231,8 +233,8 @@ FAKE_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
     (void)pool, (void)keep;
     return CUDA_SUCCESS;
 }
-FAKE_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size_bytes, CUmemoryPool pool,
-                                          CUstream stream)
+FAKE_API CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t size_bytes,
+                                          CUmemoryPool pool, CUstream stream)
 {
     (void)pool, (void)stream;
     if (fake_fault() != CUDA_SUCCESS) return fake_fault();
@@ -258,7 +260,8 @@ FAKE_API CUresult cuMemFreeHost(void *memory)
     return CUDA_SUCCESS;
 }
 
-/* ---- Moves: host memory is read and written when the work runs, as if it were pinned ---------- */
+/* ---- Moves: host memory is read and written when the work runs, as if it were pinned ----------
+ */
 
 typedef struct copy_work {
     fake_work work;
@@ -273,11 +276,21 @@ static CUresult bad_extent(const char *what, const void *address, size_t size_by
     fake_log("fault: %s: %zu bytes from %p are not in one allocation", what, size_bytes, address);
     return CUDA_ERROR_ILLEGAL_ADDRESS;
 }
+/* Pages that are zero on both sides are left alone: large allocations stay sparse. */
+static void copy_sparse(char *to, const char *from, size_t size_bytes)
+{
+    static const char zero[4096];
+    for (size_t at = 0; at < size_bytes; at += sizeof zero) {
+        size_t part = size_bytes - at < sizeof zero ? size_bytes - at : sizeof zero;
+        if (memcmp(from + at, zero, part) != 0 || memcmp(to + at, zero, part) != 0)
+            memcpy(to + at, from + at, part);
+    }
+}
 static CUresult run_up(fake_work *work)
 {
     copy_work *w = (copy_work *)work;
     if (!fake_memory_holds(w->to, w->size_bytes)) return bad_extent("upload", w->to, w->size_bytes);
-    memcpy(w->to, w->from, w->size_bytes);
+    copy_sparse(w->to, w->from, w->size_bytes);
     return CUDA_SUCCESS;
 }
 static CUresult run_down(fake_work *work)
@@ -300,7 +313,8 @@ static CUresult enqueue_copy(CUresult (*run)(fake_work *), void *to, const void 
 {
     copy_work *w = calloc(1, sizeof *w);
     if (!w) return CUDA_ERROR_OUT_OF_MEMORY;
-    *w = (copy_work){.work = {.run = run}, .to = to, .from = from, .size_bytes = size_bytes, .value = value};
+    *w = (copy_work){
+        .work = {.run = run}, .to = to, .from = from, .size_bytes = size_bytes, .value = value};
     return fake_enqueue(&w->work);
 }
 FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t size_bytes,
@@ -311,7 +325,8 @@ FAKE_API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t 
     fake_counters.up_bytes += size_bytes;
     return enqueue_copy(run_up, (void *)(uintptr_t)to, from, size_bytes, 0);
 }
-FAKE_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size_bytes, CUstream stream)
+FAKE_API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t size_bytes,
+                                       CUstream stream)
 {
     (void)stream;
     fake_counters.down++;
@@ -322,7 +337,8 @@ FAKE_API CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t 
                                        CUstream stream)
 {
     (void)stream;
-    return enqueue_copy(run_down, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size_bytes, 0);
+    return enqueue_copy(run_down, (void *)(uintptr_t)to, (const void *)(uintptr_t)from, size_bytes,
+                        0);
 }
 FAKE_API CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t size_bytes,
                                   CUstream stream)
@@ -345,7 +361,8 @@ FAKE_API CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr to, cuuin
     return enqueue_copy(run_mark, (void *)(uintptr_t)to, NULL, 4, (int)value);
 }
 
-/* ---- Launches ------------------------------------------------------------------------------------ */
+/* ---- Launches
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct launch_work {
     fake_work work;
@@ -393,8 +410,9 @@ FAKE_API CUresult cuLaunchKernel(CUfunction f, unsigned bx, unsigned by, unsigne
     bool sizes = bx && bx <= 0x7FFFFFFF && by == 1 && bz == 1 && tx && tx <= 1024 && ty == 1 &&
                  tz == 1 && shared <= 49152;
     if (!sizes || !read_extra(extra, &args, &bytes) || bytes != f->args_bytes || bytes > 4096) {
-        fake_log("fault: launch of %s: %u blocks, %u threads, %u shared, %zu bytes of arguments for %zu",
-                 f->name, bx, tx, shared, bytes, f->args_bytes);
+        fake_log(
+            "fault: launch of %s: %u blocks, %u threads, %u shared, %zu bytes of arguments for %zu",
+            f->name, bx, tx, shared, bytes, f->args_bytes);
         return CUDA_ERROR_INVALID_VALUE;
     }
     launch_work *w = calloc(1, sizeof *w);

@@ -36,7 +36,8 @@ FAKE_API void tp_fake_lose_device(void);
 extern tp_fake_counters fake_counters;
 void fake_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- memory.c: one arena, no access but while work runs ---------------------------------------- */
+/* ---- memory.c: one arena, no access but while work runs ----------------------------------------
+ */
 
 CUresult fake_alloc(size_t size_bytes, CUdeviceptr *address);
 CUresult fake_free(CUdeviceptr address);
@@ -50,7 +51,8 @@ const char *fake_memory_name(const void *address, char text[40]);
 void fake_memory_open(void);
 void fake_memory_close(void);
 
-/* ---- stream.c: deferred work --------------------------------------------------------------------- */
+/* ---- stream.c: deferred work
+ * --------------------------------------------------------------------- */
 
 typedef struct fake_work {
     /* Gives an error that loses the device, or CUDA_SUCCESS. */
@@ -67,7 +69,8 @@ bool fake_is_capturing(void);
 CUresult fake_fault(void);
 void fake_lose(CUresult fault);
 
-/* ---- kernel.c: kernels run ------------------------------------------------------------------------ */
+/* ---- kernel.c: kernels run
+ * ------------------------------------------------------------------------ */
 
 /* What a kernel text finds in the fake (prelude_host.h has the same). */
 typedef struct tp_fake_runtime {

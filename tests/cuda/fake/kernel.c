@@ -14,7 +14,8 @@
 enum { MOST_THREADS = 1024, WARP = 32, SHARED_BYTES = 232448, MOST_SHARED = 32 };
 #define STACK_BYTES ((size_t)64 << 10)
 
-/* ---- Fibers ------------------------------------------------------------------------------------ */
+/* ---- Fibers ------------------------------------------------------------------------------------
+ */
 
 typedef enum state { READY, AT_SYNC, AT_WARP, DONE } state;
 
@@ -34,9 +35,10 @@ static int current;
 /* Saves what a call must keep, exchanges the stacks. */
 __attribute__((naked, noinline)) static void exchange(void **save, void *load)
 {
-    __asm__ volatile("pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
-                     "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
-                     "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret\n");
+    __asm__ volatile(
+        "pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
+        "movq %rsp, (%rdi)\n movq %rsi, %rsp\n"
+        "popq %r15\n popq %r14\n popq %r13\n popq %r12\n popq %rbx\n popq %rbp\n ret\n");
 }
 #else
 #error "the fake runs on x86-64"
@@ -79,7 +81,8 @@ static void resume(int i)
     exchange(&scheduler_stack_pointer, fibers[i].stack_pointer);
 }
 
-/* ---- What kernels call --------------------------------------------------------------------------- */
+/* ---- What kernels call
+ * --------------------------------------------------------------------------- */
 
 static struct {
     int line;
@@ -120,7 +123,8 @@ static void *on_shared(int line, size_t size_bytes)
 
 static tp_fake_runtime runtime = {.sync = on_sync, .warp = on_warp, .shared = on_shared};
 
-/* ---- Warps ------------------------------------------------------------------------------------------ */
+/* ---- Warps
+ * ------------------------------------------------------------------------------------------ */
 
 static float from_half(uint16_t bits, int bf16)
 {
@@ -195,7 +199,8 @@ static bool release_warp(int first)
 {
     fiber *lane = &fibers[first];
     for (int l = 0; l < WARP; l++) {
-        if (lane[l].state != AT_WARP || lane[l].line != lane[0].line || lane[l].kind != lane[0].kind)
+        if (lane[l].state != AT_WARP || lane[l].line != lane[0].line ||
+            lane[l].kind != lane[0].kind)
             return false;
     }
     if (lane[0].kind == FAKE_MMA)
@@ -215,7 +220,8 @@ static bool release_block(int threads)
     return true;
 }
 
-/* ---- A block -------------------------------------------------------------------------------------------- */
+/* ---- A block
+ * -------------------------------------------------------------------------------------------- */
 
 /* The order in which threads are resumed. */
 static int in_order(int i, int threads)

@@ -1,5 +1,5 @@
-/* NVRTC: the text is compiled for this machine, with prelude_host.h before it, by $TP_FAKE_CC (tcc if
- * there is one, else gcc -O1), into a shared object; that is the "cubin". */
+/* NVRTC: the text is compiled for this machine, with prelude_host.h before it, by $TP_FAKE_CC (tcc
+ * if there is one, else gcc -O1), into a shared object; that is the "cubin". */
 #include "fake.h"
 
 #include <dlfcn.h>
@@ -83,8 +83,9 @@ static nvrtcResult compile_in(nvrtcProgram p, const char *folder)
     fprintf(file, "#define TP_FAKE 1\n#include \"%s/prelude_host.h\"\n#line 1\n%s", TP_FAKE_FOLDER,
             p->source);
     fclose(file);
-    snprintf(command, sizeof command, "%s -shared -fPIC -ffp-contract=off -fwrapv -w -o %s %s -lm >%s 2>&1",
-             compiler(), path[1], path[0], path[2]);
+    snprintf(command, sizeof command,
+             "%s -shared -fPIC -ffp-contract=off -fwrapv -w -o %s %s -lm >%s 2>&1", compiler(),
+             path[1], path[0], path[2]);
     int status = system(command);
     size_t bytes;
     p->log = read_all(path[2], &bytes);

@@ -150,7 +150,8 @@ typedef struct tp_fake_mma {
     const uint32_t *a, *b;
     int bf16;
 } tp_fake_mma;
-static inline void tp_fake_multiply(int line, float *c, const uint32_t *a, const uint32_t *b, int bf16)
+static inline void tp_fake_multiply(int line, float *c, const uint32_t *a, const uint32_t *b,
+                                    int bf16)
 {
     tp_fake_mma m = {c, a, b, bf16};
     tp_fake->warp(line, 5, &m);

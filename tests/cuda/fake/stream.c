@@ -1,9 +1,8 @@
-/* Deferred work: nothing runs before something waits for it (TP_FAKE_EAGER=1: at once). Capture puts
- * the work into a graph, which can be launched any number of times. */
+/* Deferred work: nothing runs before something waits for it (TP_FAKE_EAGER=1: at once). Capture
+ * puts the work into a graph, which can be launched any number of times. */
 #include "fake.h"
 
 #include <stdlib.h>
-
 
 /* A node of a queue or graph: work may stand in several. */
 typedef struct link {
@@ -122,7 +121,6 @@ FAKE_API CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
     capturing = NULL;
     return *graph ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_STATE;
 }
-
 
 bool fake_is_capturing(void)
 {
