@@ -201,10 +201,9 @@ static tp_status fail_stale(const tp_tensor *x, const char *op)
         leaf->name ? "\"" : "", (long long)x->changed_from, (long long)leaf->version);
 }
 
-static tp_status fail_memory(const tp_plan *plan, int64_t bytes)
+static tp_status fail_memory(const tp_plan *plan, int64_t bytes, tp_status status)
 {
     const tp_device *device = plan->backend->device;
-    tp_status status = device ? device->status() : TP_E_NOMEM;
     return tp_graph_fail(plan->graph, status, "eval", -1, "%lld bytes are not to be had%s%s",
                          (long long)bytes, device ? ": " : "", device ? device->why() : "");
 }
@@ -223,12 +222,14 @@ static tp_status check_limit(const tp_plan *plan)
 }
 
 /* A storage where the plan's backend works. */
-static tp_storage *create_storage(const tp_plan *plan, int64_t size_bytes)
+static tp_status create_storage(const tp_plan *plan, int64_t size_bytes, tp_storage **storage)
 {
     const tp_device *device = plan->backend->device;
     tp_context *context = plan->graph->context;
-    return device ? tp_storage_create_on(device, context, (size_t)size_bytes)
-                  : tp_storage_create(context, (size_t)size_bytes);
+    tp_status status = TP_E_NOMEM;
+    *storage = device ? tp_storage_create_on(device, context, (size_t)size_bytes, &status)
+                      : tp_storage_create(context, (size_t)size_bytes);
+    return *storage ? TP_OK : fail_memory(plan, size_bytes, status);
 }
 
 static char *address_of(const tp_plan *plan, const tp_storage *storage)
@@ -256,8 +257,7 @@ static tp_status prepare_buffer(runner *r, int i)
         r->storage[i] = b->tensor->storage;
         TRY(bring(b->tensor, r->plan->backend->device, "eval"));
     } else if (b->kind == TP_BUFFER_OUTPUT) {
-        r->storage[i] = create_storage(r->plan, b->size_bytes);
-        if (!r->storage[i]) return fail_memory(r->plan, b->size_bytes);
+        TRY(create_storage(r->plan, b->size_bytes, &r->storage[i]));
     } else {
         r->address[i] = r->workspace ? address_of(r->plan, r->workspace) + b->offset : NULL;
         return TP_OK;
@@ -270,10 +270,8 @@ static tp_status prepare(runner *r)
 {
     tp_plan *plan = r->plan;
     TRY(check_limit(plan));
-    if (plan->summary.workspace_bytes) {
-        r->workspace = create_storage(plan, plan->summary.workspace_bytes);
-        if (!r->workspace) return fail_memory(plan, plan->summary.workspace_bytes);
-    }
+    if (plan->summary.workspace_bytes)
+        TRY(create_storage(plan, plan->summary.workspace_bytes, &r->workspace));
     for (int i = 0; i < plan->buffer_count; i++) TRY(prepare_buffer(r, i));
     for (int d = 0; d < plan->delivery_count; d++) {
         if (!tp_graph_result(plan->delivery[d].tensor))

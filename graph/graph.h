@@ -168,8 +168,9 @@ struct tp_storage {
 tp_storage *tp_storage_create(tp_context *context, size_t size_bytes);
 tp_storage *tp_storage_wrap(tp_context *context, void *data, size_t size_bytes,
                             void (*release)(void *, void *), void *user);
-/* On a device only. NULL: out of memory there, or here. */
-tp_storage *tp_storage_create_on(const tp_device *device, tp_context *context, size_t size_bytes);
+/* On a device only. NULL: out of memory here (E_NOMEM), or the device's status. */
+tp_storage *tp_storage_create_on(const tp_device *device, tp_context *context, size_t size_bytes,
+                                 tp_status *status);
 tp_storage *tp_storage_retain(tp_storage *storage);
 /* Brings the bytes to the host (device NULL) or to a device, unless they are there. */
 tp_status tp_storage_bring(tp_storage *storage, const tp_device *device);

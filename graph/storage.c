@@ -37,11 +37,16 @@ tp_storage *tp_storage_wrap(tp_context *context, void *data, size_t size_bytes,
     return storage;
 }
 
-tp_storage *tp_storage_create_on(const tp_device *device, tp_context *context, size_t size_bytes)
+tp_storage *tp_storage_create_on(const tp_device *device, tp_context *context, size_t size_bytes,
+                                 tp_status *status)
 {
     char *memory = device->alloc(size_bytes ? size_bytes : 1);
-    if (!memory) return NULL;
+    if (!memory) {
+        *status = device->status();
+        return NULL;
+    }
     tp_storage *storage = create(context, NULL, size_bytes);
+    *status = storage ? TP_OK : TP_E_NOMEM;
     if (!storage) {
         device->release(memory);
         return NULL;

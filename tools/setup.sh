@@ -59,6 +59,7 @@ test_packages=("${build_packages[@]}" "libcriterion-dev:has_header criterion/cri
 check_packages=(
   "clang:command -v clang"
   "libomp-dev:ls /usr/lib/llvm-*/lib/libomp.so"
+  "tcc:command -v tcc"
   "clang-format:command -v clang-format"
   "gcc-aarch64-linux-gnu:command -v aarch64-linux-gnu-gcc"
   "libc6-dev-arm64-cross:ls /usr/aarch64-linux-gnu/include/stdlib.h"

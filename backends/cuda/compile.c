@@ -154,6 +154,7 @@ static tp_status load(result *r)
         tp_cuda_device.api.cuModuleUnload(module);
         return tp_cuda_failed(found, "cuModuleGetFunction");
     }
+    r->function->module = module;
     r->function->function = function;
     return TP_OK;
 }

@@ -140,6 +140,7 @@ typedef struct tp_cuda_function {
     uint64_t hash;
     char *text;
     char name[64];
+    CUmodule module;     /* whose it is; stays for as long as the process */
     CUfunction function; /* NULL: not compiled yet */
 } tp_cuda_function;
 

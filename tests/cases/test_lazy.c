@@ -1,5 +1,6 @@
 /* Faults reported against other engines: laziness, aliasing, lifetime (category 7; depth has its
  * own file). */
+#include "tests/backend.h"
 #include "tests/cases/expect.h"
 
 #include <stdio.h>
@@ -142,6 +143,8 @@ Test(lazy, f115_shared_nodes_run_once_and_evaluated_ones_not_again)
 
 Test(lazy, f116_a_failed_evaluation_leaves_everything_as_it_was)
 {
+    if (!tests_the_cpu())
+        return; /* a device has a limit of its own: runtime::a_device_that_is_full */
     tp_context *c = tp_context_create(&(tp_context_options){.memory_limit_bytes = 1 << 20});
     tp_graph *g = tp_graph_create(c);
     tp_tensor *x = tp_full(g, TP_F32, TP_DIMS(1000), 2),
@@ -334,6 +337,8 @@ Test(lazy, plans_and_kept_copies_are_logged)
     tp_graph *g = tp_graph_create(c);
     tp_tensor *x = tp_from_data(g, TP_F32, TP_DIMS(2, 3), (float[]){1, 2, 3, 4, 5, 6});
     cr_assert_eq(tp_eval(tp_named(tp_contiguous(tp_transpose(x, 0, 1)), "c")), TP_OK);
+    const char *end = tests_the_cpu() ? NULL : strstr(logged, "copy: %0"); /* the leaf's move */
+    if (end) logged[end - logged] = 0;
     cr_expect_str_eq(logged, "plan: 1 kernel, 1 copy\ncopy: %2 c, 24 bytes, USER_KEPT: it is the "
                              "result, dense and owning its bytes\n");
     tp_graph_destroy(g);

@@ -45,6 +45,7 @@ static const char *why(void)
 {
     return "it is only a test";
 }
+static tp_status status_of;
 static const tp_device device = {alloc, release, upload, download, status, why};
 
 Test(storage, bytes_move_once_in_each_direction)
@@ -74,7 +75,7 @@ Test(storage, bytes_move_once_in_each_direction)
 Test(storage, a_result_of_the_device_comes_to_the_host_when_it_is_read)
 {
     size_t before = tp_context_memory(tp_context_default()).used_bytes;
-    tp_storage *s = tp_storage_create_on(&device, tp_context_default(), 5);
+    tp_storage *s = tp_storage_create_on(&device, tp_context_default(), 5, &status_of);
     cr_expect_null(s->data);
     strcpy(s->device_data, "abcd");
     cr_assert_eq(tp_storage_bring(s, NULL), TP_OK);
@@ -90,7 +91,7 @@ Test(storage, failures_leave_the_bytes_where_they_are)
     memcpy(s->data, "abcd", 5);
     machine.full = true;
     cr_expect_eq(tp_storage_bring(s, &device), TP_E_NOMEM);
-    cr_expect_null(tp_storage_create_on(&device, tp_context_default(), 5));
+    cr_expect_null(tp_storage_create_on(&device, tp_context_default(), 5, &status_of));
     machine.full = false;
     machine.deaf = true;
     cr_expect_eq(tp_storage_bring(s, &device), TP_E_DEVICE);

@@ -19,6 +19,7 @@ void fake_log(const char *format, ...)
     va_end(args);
     if (size < 0) return;
     size_t bytes = strlen(line);
+    if (getenv("TP_FAKE_VERBOSE")) fprintf(stderr, "fake: %s\n", line);
     line[bytes++] = '\n';
     if (length + bytes + 1 > room) {
         size_t larger = 2 * room + bytes + 4096;
