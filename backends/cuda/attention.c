@@ -2,7 +2,7 @@
  * MiB of scratch, which stays in the second-level cache: q k, then the prologue and softmax in
  * place, then the product with v straight into the wanted layout. The three steps are those that
  * the graph as written has, on slices of its operands. */
-#include "gemm.h"
+#include "attention.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -215,4 +215,5 @@ static int describe(const tp_step *step, char *text, size_t size)
 }
 
 static const tp_kernel attention_kernel = {"cuda_attention", refuse, run_attention, describe};
-const tp_kernel *const tp_cuda_attention_kernels[] = {&attention_kernel, NULL};
+const tp_kernel *const tp_cuda_attention_kernels[] = {&tp_cuda_attention_mma, &attention_kernel,
+                                                      NULL};

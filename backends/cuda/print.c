@@ -41,7 +41,8 @@ static const char *epilogue_name(cublasLtEpilogue_t epilogue)
 static void print_gemm(tp_text *text, const tp_plan *plan, const tp_cuda_notes *n,
                        const tp_cuda_gemm *g)
 {
-    const char *call = g->table_a     ? "GemmBatchedEx"
+    const char *call = g->epilogue    ? "LtMatmul"
+                       : g->table_a   ? "GemmBatchedEx"
                        : g->batch > 1 ? "GemmStridedBatchedEx"
                                       : "GemmEx";
     tp_text_add(text, "%s%s %s->%s %c%c m=%lld n=%lld k=%lld alpha=%.9g", call,
