@@ -59,20 +59,16 @@ class Ours:
         return self.graph.run
 
     def kernels(self):
-        """What plans noted, each once: the names of kernels and products. A plan that runs with other
-        addresses is noted again; its first note is taken."""
-        steps, names = [line for line in self.lines if line.startswith(("plan:", "cuda: step"))], []
-        last = -1
-        for line in steps:
+        """What each plan noted first, the names of kernels and products: one that runs again with other
+        addresses notes the same once more."""
+        names, notes = [], 0
+        for line in self.lines:
             if line.startswith("plan:"):
-                last = -1
-                continue
-            number = int(line.split(" ")[2].rstrip(":"))
-            if number < last or last == math.inf:
-                last = math.inf
-                continue
-            last = number
-            names.append(line.split(": ", 2)[2].split(" ")[0])
+                notes = 0
+            elif line.endswith("launches and calls"):
+                notes += 1
+            elif line.startswith("cuda: step") and notes == 1:
+                names.append(line.split(": ", 2)[2].split(" ")[0])
         return names
 
     def summary(self):

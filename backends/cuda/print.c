@@ -77,6 +77,7 @@ static void print_item(tp_text *text, const tp_plan *plan, const tp_cuda_notes *
 void tp_cuda_log_work(const tp_plan *plan, const tp_cuda_notes *n)
 {
     if (!tp_context_logs(n->context)) return;
+    tp_context_log(n->context, "cuda: %lld launches and calls", (long long)n->item_count);
     for (int64_t i = 0; i < n->item_count; i++) {
         char line[480];
         tp_text text = {.at = line, .size = sizeof line};
