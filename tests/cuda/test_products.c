@@ -246,7 +246,7 @@ Test(products, without_cublas_lt_nothing_is_lost)
     cr_expect(!one_call(2, true, 0, TP_BF16));
 }
 
-/* A product that somebody else reads keeps its own result. */
+/* A product that somebody else reads keeps its own result: the user, or another kernel. */
 Test(products, a_product_with_two_readers_keeps_its_result)
 {
     tp_graph *g = cuda_graph();
@@ -257,5 +257,10 @@ Test(products, a_product_with_two_readers_keeps_its_result)
         double v = tp_item(p, i);
         cr_expect_eq(tp_item(all[0], i), v > 0 ? v : 0);
     }
+    tp_tensor *q = tp_matmul(x, tp_transpose(x, 0, 1));
+    tp_tensor *both[] = {tp_relu(q), tp_matmul(q, x)}, *want = tp_matmul(p, x);
+    cr_assert_eq(tp_eval_all(g, 2, both, NULL), TP_OK);
+    cr_assert_eq(tp_eval(want), TP_OK);
+    for (int64_t i = 0; i < 96; i++) cr_expect_eq(tp_item(both[1], i), tp_item(want, i));
     tp_graph_destroy(g);
 }
