@@ -216,25 +216,6 @@ Test(runtime, a_lost_device_stays_lost_and_nothing_dies)
     tp_graph_destroy(g);
 }
 
-/* The host cannot read the device's memory by accident. */
-Test(runtime, the_host_cannot_touch_device_memory)
-{
-    tp_graph *g = cuda_graph();
-    tp_tensor *x = ramp(g, 100), *y = tp_exp(x);
-    cr_assert_eq(tp_eval(y), TP_OK);
-    fake_forget_calls();
-    pid_t child = fork();
-    if (child == 0) {
-        const char *calls = fake_calls();
-        (void)calls;
-        _exit(tp_data(y) ? 0 : 1);
-    }
-    int status = 0;
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "reading goes by a move");
-    tp_graph_destroy(g);
-}
-
 /* ---- The cache
  * ------------------------------------------------------------------------------------- */
 
