@@ -114,6 +114,11 @@ Test(fake, work_is_deferred)
 /* ---- Kernels ------------------------------------------------------------------------------------
  */
 
+/* Modules stay until the process ends, as the backend's do. */
+static CUmodule modules[16];
+static CUfunction functions[16];
+static int module_count;
+
 static CUfunction compile(const char *text, const char *name)
 {
     nvrtcProgram program;
@@ -130,7 +135,10 @@ static CUfunction compile(const char *text, const char *name)
         free(cubin);
     }
     CALL(nvrtcDestroyProgram, &program);
-    return function;
+    if (!function) return NULL;
+    cr_assert_lt(module_count, 16);
+    modules[module_count] = module;
+    return functions[module_count++] = function;
 }
 
 static CUresult launch(CUfunction f, unsigned blocks, unsigned threads, void *args, size_t bytes)
